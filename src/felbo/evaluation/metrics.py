@@ -1,0 +1,59 @@
+"""Accuracy, log-likelihood, calibration and Brier score."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics.functional.classification import multiclass_accuracy, multiclass_calibration_error
+
+from felbo import dirichlet
+
+
+class Scores(NamedTuple):
+    """Measures of probabilistic predictions, each a mean over items.
+
+    Attributes:
+        accuracy: per cent of items whose most probable class is right.
+        log_likelihood: mean log-probability of the label, in nats, of the smoothed predictive.
+        ece: expected calibration error of the top label, 15 bins of equal width, l1.
+        brier: mean squared distance to the one-hot label, 0 … 2.
+    """
+
+    accuracy: float
+    log_likelihood: float
+    ece: float
+    brier: float
+
+
+@torch.no_grad()
+def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int = 15) -> Scores:
+    """Score predicted class probabilities against labels.
+
+    Args:
+        probs: predictive ``[B, K]``.
+        labels: ``[B]``.
+        smoothing: γ of ``p ← (1 − γ) p + γ / K``, for the log-likelihood only, so that one
+            confident mistake counts −11.5 nats (K = 10) and not −∞.
+        bins: of the calibration error.
+
+    Example:
+        >>> import torch
+        >>> score(torch.tensor([[0.8, 0.2], [0.4, 0.6]]), torch.tensor([0, 0])).accuracy
+        50.0
+    """
+    if probs.dim() != 2 or labels.shape != probs.shape[:1]:
+        raise ValueError(
+            "Expected probs [B, K] and labels [B], got "
+            f"{list(probs.shape)} and {list(labels.shape)}."
+        )
+    classes = probs.shape[-1]
+    picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
+    one_hot = torch.nn.functional.one_hot(labels, classes)
+    return Scores(
+        accuracy=100.0 * float(multiclass_accuracy(probs, labels, classes, average="micro")),
+        log_likelihood=float(picked.log().mean()),
+        ece=float(multiclass_calibration_error(probs, labels, classes, n_bins=bins, norm="l1")),
+        brier=float((probs - one_hot).square().sum(-1).mean()),
+    )

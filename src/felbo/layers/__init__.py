@@ -1,0 +1,6 @@
+"""Layers that a stochastic classifier is built from."""
+
+from felbo.layers.dropout import ActiveDropout
+from felbo.layers.stacked import StackedLinear, StackedMLP
+
+__all__ = ["ActiveDropout", "StackedLinear", "StackedMLP"]

@@ -1,0 +1,48 @@
+"""Dropout that stays active in evaluation, with a mask per item or per call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+MaskSharing = Literal["item", "draw"]
+
+
+class ActiveDropout(nn.Module):
+    """Multiply by ``Bernoulli(1 − rate) / (1 − rate)``, in training and in evaluation alike.
+
+    Args:
+        rate: probability that a value is set to zero, in [0, 1).
+        mask: ``"item"`` draws a mask for every item of the batch, ``"draw"`` one mask for the whole
+            batch, so that one call is one function.
+        spatial_dims: trailing axes that share a mask (2 for whole feature maps, as ``Dropout2d``).
+    """
+
+    def __init__(self, rate: float, mask: MaskSharing = "item", spatial_dims: int = 0) -> None:
+        super().__init__()
+        if not 0.0 <= rate < 1.0:
+            raise ValueError(f"Dropout rate must lie in [0, 1), got {rate}.")
+        if mask not in ("item", "draw"):
+            raise ValueError(f"mask must be 'item' or 'draw', got {mask!r}.")
+        self.rate = rate
+        self.mask: MaskSharing = mask
+        self.spatial_dims = spatial_dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop values of ``x [B, ...]``."""
+        if self.rate == 0.0:
+            return x
+        shape = list(x.shape)
+        if self.mask == "draw":
+            shape[0] = 1
+        for axis in range(1, self.spatial_dims + 1):
+            shape[-axis] = 1
+        keep = 1.0 - self.rate
+        noise = torch.empty(shape, dtype=x.dtype, device=x.device).bernoulli_(keep)
+        return x * noise.div_(keep)
+
+    def extra_repr(self) -> str:
+        """Show the settings when the network is printed."""
+        return f"rate={self.rate}, mask={self.mask!r}, spatial_dims={self.spatial_dims}"

@@ -1,0 +1,112 @@
+"""M fully connected networks of one shape, run as one batched computation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+# Acting on each value by itself, these give the same result on [B, D] and on [M, B, D].
+_ELEMENTWISE = (
+    nn.ReLU,
+    nn.Tanh,
+    nn.Sigmoid,
+    nn.GELU,
+    nn.SiLU,
+    nn.ELU,
+    nn.LeakyReLU,
+    nn.Softplus,
+    nn.Identity,
+)
+
+
+class StackedLinear(nn.Module):
+    """M linear layers: ``weight [M, out, in]``, ``bias [M, out]``."""
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.stack([layer.weight.detach() for layer in layers]))
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        self.bias = nn.Parameter(torch.stack([b.detach() for b in biases])) if biases else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[B, in]`` (shared by all members) or ``[M, B, in]`` to ``[M, B, out]``."""
+        members, outputs, inputs = self.weight.shape
+        if x.dim() == 2:
+            # All members read the same input: one wide matrix product instead of M narrow ones.
+            bias = None if self.bias is None else self.bias.reshape(-1)
+            wide = nn.functional.linear(x, self.weight.reshape(-1, inputs), bias)
+            return wide.view(len(x), members, outputs).transpose(0, 1)
+        if self.bias is None:
+            return torch.bmm(x, self.weight.mT)
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.mT)
+
+    def member(self, index: int) -> nn.Linear:
+        """Return layer ``index`` as an ``nn.Linear`` with a copy of its weights."""
+        _, outputs, inputs = self.weight.shape
+        layer = nn.Linear(
+            inputs,
+            outputs,
+            bias=self.bias is not None,
+            device=self.weight.device,
+            dtype=self.weight.dtype,
+        )
+        with torch.no_grad():
+            layer.weight.copy_(self.weight[index])
+            if self.bias is not None:
+                layer.bias.copy_(self.bias[index])
+        return layer
+
+
+class StackedMLP(nn.Module):
+    """M perceptrons of one shape as one module whose output is ``[M, B, K]``."""
+
+    def __init__(self, networks: Sequence[nn.Sequential]) -> None:
+        super().__init__()
+        columns = zip(*networks, strict=True)
+        self.layers = nn.ModuleList(_stack_column(column) for column in columns)
+
+    @staticmethod
+    def accepts(networks: Sequence[nn.Module]) -> bool:
+        """Whether the networks are ``nn.Sequential`` of linear layers and elementwise functions."""
+        if not all(type(network) is nn.Sequential for network in networks):
+            return False
+        shapes = {repr(network) for network in networks}
+        layers = list(networks[0].children())
+        known = all(
+            type(layer) is nn.Linear
+            or isinstance(layer, _ELEMENTWISE)
+            or (isinstance(layer, nn.Flatten) and position == 0)
+            for position, layer in enumerate(layers)
+        )
+        trained_alike = len({tuple(p.requires_grad for p in n.parameters()) for n in networks}) == 1
+        return (
+            len(shapes) == 1
+            and known
+            and trained_alike
+            and all(p.requires_grad for p in networks[0].parameters())
+            and any(type(layer) is nn.Linear for layer in layers)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x [B, ...]`` to logits ``[M, B, K]``."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def member(self, index: int) -> nn.Sequential:
+        """Return network ``index`` as a plain ``nn.Sequential`` with a copy of its weights."""
+        return nn.Sequential(
+            *(
+                layer.member(index) if isinstance(layer, StackedLinear) else copy.deepcopy(layer)
+                for layer in self.layers
+            )
+        )
+
+
+def _stack_column(column: Sequence[nn.Module]) -> nn.Module:
+    if isinstance(column[0], nn.Linear):
+        return StackedLinear([layer for layer in column if isinstance(layer, nn.Linear)])
+    return copy.deepcopy(column[0])

@@ -1,0 +1,52 @@
+"""A regular grid, for inputs of few dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Grid:
+    """All points of a regular grid in a box.
+
+    Args:
+        bounds: ``(low, high)`` for each input dimension D.
+        step: distance between neighbouring points.
+        max_points: refuse larger grids, whose forward pass would not fit in memory.
+
+    Attributes:
+        points: the grid ``[S, D]``; the last dimension varies fastest.
+        shape: number of points along each dimension.
+
+    Example:
+        >>> Grid([(0.0, 1.0), (0.0, 2.0)], step=0.5).shape
+        (3, 5)
+    """
+
+    def __init__(
+        self, bounds: Sequence[tuple[float, float]], step: float, max_points: int = 1_000_000
+    ) -> None:
+        if not step > 0:
+            raise ValueError(f"step must be positive, got {step}.")
+        for low, high in bounds:
+            if not low < high:
+                raise ValueError(f"Each bound is (low, high) with low < high, got {(low, high)}.")
+        # The half step keeps the upper bound despite rounding.
+        self.shape = tuple(int((high - low) / step + 0.5) + 1 for low, high in bounds)
+        if math.prod(self.shape) > max_points:
+            raise ValueError(
+                f"This grid has {math.prod(self.shape)} points, more than max_points = "
+                f"{max_points}; take a larger step, or Pool for inputs of many dimensions."
+            )
+        axes = [
+            low + step * torch.arange(n) for (low, _), n in zip(bounds, self.shape, strict=True)
+        ]
+        self.points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the whole grid ``[S, D]``, the same tensor in every step."""
+        self.points = self.points.to(x)
+        return self.points

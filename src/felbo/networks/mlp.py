@@ -1,0 +1,39 @@
+"""Multi-layer perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from torch import nn
+
+
+def mlp(
+    inputs: int,
+    hidden: Sequence[int],
+    classes: int,
+    *,
+    activation: Callable[[], nn.Module] = nn.ReLU,
+) -> nn.Sequential:
+    """Build a fully connected network with biases that gives logits ``[B, K]``.
+
+    Inputs of any shape ``[B, ...]`` are flattened first, so images can be fed as they are.
+
+    Args:
+        inputs: number of values per input.
+        hidden: widths of the hidden layers; empty for a linear classifier.
+        classes: K.
+        activation: makes the non-linearity after each hidden layer.
+
+    Example:
+        >>> import torch
+        >>> mlp(784, (50, 50), 10)(torch.zeros(3, 1, 28, 28)).shape
+        torch.Size([3, 10])
+    """
+    widths = [inputs, *hidden, classes]
+    if min(widths) < 1:
+        raise ValueError(f"Every layer needs at least one unit, got widths {widths}.")
+    layers: list[nn.Module] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise(widths):
+        layers += [nn.Linear(fan_in, fan_out), activation()]
+    return nn.Sequential(*layers[:-1])

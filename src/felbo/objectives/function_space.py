@@ -1,0 +1,129 @@
+"""The function-space evidence lower bound."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from felbo import dirichlet
+from felbo.measurement import MeasurementSet
+from felbo.models import StochasticClassifier
+from felbo.objectives._checks import check_labels, check_prior
+from felbo.objectives.likelihood import expected_nll
+from felbo.objectives.loss import Loss
+from felbo.priors import Prior
+
+Gradient = Literal["partial", "total"]
+
+
+class FunctionSpaceELBO:
+    """Expected negative log-likelihood plus the KL divergence to a prior over functions.
+
+    ``loss = mean −log f_y + weight · mean [log Dir(f | α) − log Dir(f | β)]``
+
+    where the second mean runs over draws f and measurement points, α is fitted to the draws at each
+    point and β is the prior's concentration there. The KL term is a Monte-Carlo estimate with the
+    M draws at hand: unbiased for the divergence between the law of the draws and the prior only as
+    far as the draws are Dirichlet; it can be negative for single steps.
+
+    Args:
+        prior: maps inputs to a Dirichlet over class probabilities.
+        num_data: N, the number of training examples; caps the fitted precision.
+        measurement: where posterior and prior are compared; ``None`` is the training batch, whose
+            forward pass is shared.
+        kl_weight: weight of the KL term; ``"batch"`` is 1 / B as in the paper.
+        gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
+        num_samples: M; ``None`` takes the model's training default.
+        smoothing: γ of ``f ← (1 − γ) f + γ / K``, applied to the draws in the KL term only.
+
+    Example:
+        >>> import torch, felbo
+        >>> model = felbo.MAP(felbo.networks.mlp(2, (25,), 3))
+        >>> objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(3), num_data=100)
+        >>> loss = objective(model, torch.zeros(8, 2), torch.zeros(8, dtype=torch.int64))
+        >>> loss.total.backward()
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        num_data: int,
+        measurement: MeasurementSet | None = None,
+        kl_weight: float | Literal["batch"] = "batch",
+        gradient: Gradient = "partial",
+        num_samples: int | None = None,
+        smoothing: float = 1e-4,
+    ) -> None:
+        if num_data < 1:
+            raise ValueError(f"num_data is the number of training examples, got {num_data}.")
+        if kl_weight != "batch" and not (isinstance(kl_weight, int | float) and kl_weight >= 0):
+            raise ValueError(f"kl_weight must be 'batch' or a number ≥ 0, got {kl_weight!r}.")
+        if gradient not in ("partial", "total"):
+            raise ValueError(f"gradient must be 'partial' or 'total', got {gradient!r}.")
+        if not 0.0 <= smoothing < 1.0:
+            raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")
+        self.prior = prior
+        self.num_data = num_data
+        self.measurement = measurement
+        self.kl_weight = kl_weight
+        self.gradient = gradient
+        self.num_samples = num_samples
+        self.smoothing = smoothing
+
+    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+        """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
+        points = None if self.measurement is None else self.measurement(x)
+        shares_batch = points is None or getattr(self.measurement, "includes_batch", False)
+        # One forward pass for both terms: a draw is the same function in the NLL and in the KL.
+        inputs = x if points is None else torch.cat([x, points])
+        log_probs = F.log_softmax(model(inputs, self.num_samples), dim=-1)
+        batch = len(x)
+        check_labels(y, batch, log_probs.shape[-1])
+        nll = expected_nll(log_probs[:, :batch], y)
+        if shares_batch:
+            kl = self.kl(log_probs, inputs)
+        else:
+            assert points is not None
+            kl = self.kl(log_probs[:, batch:], points)
+        weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
+        return Loss(total=nll + weight * kl, nll=nll.detach(), kl=kl.detach())
+
+    def kl(self, log_probs: Tensor, points: Tensor) -> Tensor:
+        """Estimate the function-space KL from draws at the measurement points.
+
+        Since α and β are the same for all draws at a point, only the mean of ``log f`` enters:
+        ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k]`` with B the Dirichlet's normaliser.
+
+        Args:
+            log_probs: log-probabilities of the draws ``[M, S, K]``.
+            points: the measurement points ``[S, ...]``.
+        """
+        draws, size, classes = log_probs.shape
+        if draws == 1 and self.num_data < classes:
+            raise ValueError(
+                f"num_data = {self.num_data} caps the precision below its floor K = {classes}; "
+                "pass the number of training examples."
+            )
+        probs = dirichlet.smooth(log_probs.exp(), self.smoothing)
+        mean, mean_log = probs.mean(0), probs.log().mean(0)
+        alpha = self._posterior(mean, mean_log, draws)
+        with torch.no_grad():
+            beta = self.prior(points).concentration.to(mean)
+        check_prior(beta, size, classes)
+        log_ratio = dirichlet.log_normalizer(beta) - dirichlet.log_normalizer(alpha)
+        return (log_ratio + ((alpha - beta) * mean_log).sum(-1)).mean()
+
+    def _posterior(self, mean: Tensor, mean_log: Tensor, draws: int) -> Tensor:
+        """Concentration ``[S, K]`` of the Dirichlet fitted to the draws."""
+        if draws == 1:
+            alpha = self.num_data * mean
+            return alpha if self.gradient == "total" else alpha.detach()
+        return dirichlet.fit_statistics(
+            mean,
+            mean_log,
+            max_precision=max(self.num_data, mean.shape[-1]),
+            **({"differentiable": True} if self.gradient == "total" else {}),
+        ).concentration

@@ -1,0 +1,7 @@
+"""Priors over functions: x → a Dirichlet over class probabilities."""
+
+from felbo.priors.base import Prior
+from felbo.priors.classifier import ClassifierPrior
+from felbo.priors.constant import DirichletPrior, UniformPrior
+
+__all__ = ["ClassifierPrior", "DirichletPrior", "Prior", "UniformPrior"]

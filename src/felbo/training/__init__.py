@@ -1,0 +1,6 @@
+"""The training loop."""
+
+from felbo.training.batches import TensorBatches
+from felbo.training.loop import History, fit
+
+__all__ = ["History", "TensorBatches", "fit"]

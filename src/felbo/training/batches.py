@@ -1,0 +1,54 @@
+"""Shuffled mini-batches of tensors that fit in memory, without a cost per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+class TensorBatches:
+    """Iterate over ``(x, y)`` in random mini-batches; each pass is a new shuffle.
+
+    A batch is one ``index_select`` of each tensor, where a ``DataLoader`` over a ``TensorDataset``
+    would index, collate and stack every sample.
+
+    Args:
+        x: inputs ``[N, ...]``.
+        y: labels ``[N]``.
+        batch_size: B; ``None`` gives all data in each step, unshuffled and uncopied.
+        generator: source of the shuffle; ``None`` is torch's global generator.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        batch_size: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if len(x) != len(y):
+            raise ValueError(f"x has {len(x)} items and y {len(y)}; each input needs one label.")
+        if len(x) == 0:
+            raise ValueError("There is no training data: x and y are empty.")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+        self.x, self.y = x, y
+        self.batch_size = batch_size
+        self.generator = generator
+
+    def __len__(self) -> int:
+        """Return the number of batches per pass; the last may be smaller."""
+        return 1 if self.batch_size is None else -(-len(self.x) // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield ``(x [B, ...], y [B])``."""
+        if self.batch_size is None:
+            yield self.x, self.y
+            return
+        order = torch.randperm(len(self.x), generator=self.generator).to(self.x.device)
+        labels = self.y[order]
+        for start in range(0, len(self.x), self.batch_size):
+            chosen = order[start : start + self.batch_size]
+            yield self.x.index_select(0, chosen), labels[start : start + self.batch_size]

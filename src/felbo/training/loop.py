@@ -1,0 +1,163 @@
+"""Train any stochastic classifier with any objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from felbo.models import StochasticClassifier
+from felbo.objectives import Loss
+from felbo.training.batches import TensorBatches
+
+Objective = Callable[[StochasticClassifier, Tensor, Tensor], Loss]
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
+MakeScheduler = Callable[[Optimizer], Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """Means over each epoch's steps: what the progress bar showed."""
+
+    total: list[float] = field(default_factory=list)
+    nll: list[float] = field(default_factory=list)
+    kl: list[float] = field(default_factory=list)
+
+
+def fit(
+    model: StochasticClassifier,
+    objective: Objective,
+    data: DataLoader[Any] | tuple[Tensor, Tensor],
+    *,
+    epochs: int,
+    batch_size: int | None = None,
+    learning_rate: float = 1e-3,
+    optimizer: MakeOptimizer | None = None,
+    scheduler: MakeScheduler | None = None,
+    seed: int | None = None,
+    fabric: Fabric | None = None,
+    progress: bool = True,
+    on_epoch: Callable[[int, Loss], None] | None = None,
+) -> History:
+    """Minimise ``objective`` over the parameters of ``model``, in place.
+
+    Args:
+        model: the classifier to train; left in the mode (train or eval) in which it came.
+        objective: called as ``objective(model, x, y)`` in every step.
+        data: a ``DataLoader`` of ``(x, y)`` pairs, or the tensors ``(x [N, ...], y [N])``.
+        epochs: passes over the data.
+        batch_size: B for tensors, ``None`` for full-batch steps; a ``DataLoader`` has its own.
+        learning_rate: of the default optimiser, Adam.
+        optimizer: makes another optimiser from the parameters,
+            e.g. ``lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)``.
+        scheduler: makes a learning-rate scheduler, stepped once per epoch.
+        seed: of the shuffle (tensors only); ``None`` is torch's global generator.
+        fabric: device, precision and strategy; ``None`` takes the best single device.
+        progress: show a progress bar with loss, nll and kl.
+        on_epoch: called after each epoch with its number and mean loss.
+
+    Returns:
+        The mean loss, nll and kl of each epoch.
+
+    Example:
+        >>> import torch, felbo
+        >>> x, y = torch.randn(64, 2), torch.arange(64) % 2
+        >>> model = felbo.MAP(felbo.networks.mlp(2, (8,), 2))
+        >>> history = felbo.fit(model, felbo.NegativeLogLikelihood(), (x, y), epochs=2,
+        ...                     batch_size=16, progress=False)
+        >>> len(history.total)
+        2
+    """
+    if epochs < 1:
+        raise ValueError(f"epochs must be at least 1, got {epochs}.")
+    fabric = fabric or Fabric(accelerator="auto", devices=1)
+    was_training = model.training
+    make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate))
+    wrapped, stepper = fabric.setup(model, make_optimizer(model.parameters()))
+    schedule = scheduler(stepper) if scheduler else None
+    batches = _batches(data, batch_size, seed, fabric)
+    history = History()
+    try:
+        model.train()
+        with _progress_bar(progress and fabric.is_global_zero) as bar:
+            task = bar.add_task("training", total=epochs, loss="")
+            for epoch in range(epochs):
+                mean = _epoch(fabric, wrapped, stepper, objective, batches)
+                if schedule is not None:
+                    schedule.step()
+                history.total.append(float(mean.total))
+                history.nll.append(float(mean.nll))
+                history.kl.append(float(mean.kl))
+                if on_epoch is not None:
+                    on_epoch(epoch, mean)
+                bar.update(task, advance=1, loss=_describe(mean))
+    finally:
+        model.train(was_training)
+    return history
+
+
+def _epoch(
+    fabric: Fabric,
+    model: Any,
+    optimizer: Any,
+    objective: Objective,
+    batches: Iterable[tuple[Tensor, Tensor]],
+) -> Loss:
+    """Take one step per batch and return the mean loss; a NaN stops the run."""
+    steps, sums = 0, torch.zeros(3, device=fabric.device)
+    for x, y in batches:
+        loss = objective(model, x, y)
+        fabric.backward(loss.total)
+        optimizer.step()
+        optimizer.zero_grad()
+        sums += torch.stack([loss.total.detach(), loss.nll.detach(), loss.kl.detach()])
+        steps += 1
+    if steps == 0:
+        raise ValueError("The data gave no batch in this epoch; a generator can be read only once.")
+    mean = Loss(*(sums / steps).unbind())
+    if not bool(mean.total.isfinite()):
+        raise FloatingPointError(
+            f"The loss became {float(mean.total)} (nll {float(mean.nll)}, kl {float(mean.kl)}). "
+            "Check the inputs for NaN and try a smaller learning rate."
+        )
+    return mean
+
+
+def _batches(
+    data: DataLoader[Any] | tuple[Tensor, Tensor],
+    batch_size: int | None,
+    seed: int | None,
+    fabric: Fabric,
+) -> Iterable[tuple[Tensor, Tensor]]:
+    if isinstance(data, tuple):
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        x, y = (fabric.to_device(part) for part in data)
+        return TensorBatches(x, y, batch_size, generator)
+    if batch_size is not None or seed is not None:
+        raise ValueError(
+            "batch_size and seed are for tensors; a DataLoader sets its own batch_size and generator."
+        )
+    loader: Iterable[tuple[Tensor, Tensor]] = fabric.setup_dataloaders(data)
+    return loader
+
+
+def _describe(mean: Loss) -> str:
+    return f"loss {mean.total:.4f}  nll {mean.nll:.4f}  kl {mean.kl:.3f}"
+
+
+def _progress_bar(enabled: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} epochs"),
+        TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(),
+        disable=not enabled,
+    )
