@@ -3,6 +3,8 @@
 from felbo.models.base import StochasticClassifier
 from felbo.models.dropout import MCDropout
 from felbo.models.ensemble import Ensemble
+from felbo.models.mean_field import MeanField
 from felbo.models.point import MAP
+from felbo.models.radial import Radial
 
-__all__ = ["MAP", "Ensemble", "MCDropout", "StochasticClassifier"]
+__all__ = ["MAP", "Ensemble", "MCDropout", "MeanField", "Radial", "StochasticClassifier"]

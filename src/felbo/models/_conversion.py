@@ -1,0 +1,103 @@
+"""Find the layers of a network whose weights become random, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+WEIGHT_LAYERS: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d)
+
+
+def selected_layers(
+    network: nn.Module, kinds: tuple[type[nn.Module], ...], skip: Sequence[str]
+) -> dict[str, nn.Module]:
+    """Return the layers of the given kinds by their dotted name, in the network's own order.
+
+    A layer that the network holds under several names appears once, under the first. A layer
+    whose ``weight`` is computed from something else (weight or spectral normalisation) is not
+    selected, since it has no weight of its own to replace.
+
+    Args:
+        network: where to look. The network itself, if it is a layer, has the name ``""``.
+        kinds: layer types; subclasses count.
+        skip: names of layers, or of modules that hold layers, to leave out.
+
+    Raises:
+        TypeError: if ``skip`` is a single string.
+        ValueError: if a name in ``skip`` does not exist, a layer has no shape yet, or nothing is
+            left to select.
+    """
+    found = {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, kinds) and "weight" in module._parameters
+    }
+    _check_skip(network, found, skip)
+    selected = {
+        name: layer
+        for name, layer in found.items()
+        if not any(_is_within(name, skipped) for skipped in skip)
+    }
+    if not selected:
+        expected = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(
+            f"Nothing to convert in {type(network).__name__}: expected at least one layer of type "
+            f"{expected}, found {_listed(found)} and was told to skip {_listed(skip)}."
+        )
+    for name, layer in selected.items():
+        if any(is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
+            raise ValueError(
+                f"Layer {name!r} is lazy and has no shape yet: run one batch through the network "
+                "before it is converted."
+            )
+    return selected
+
+
+def unselected_modules(network: nn.Module, selected: Collection[str]) -> tuple[str, ...]:
+    """Return the names of modules with parameters of their own that were not selected."""
+    return tuple(
+        name
+        for name, module in network.named_modules()
+        if name not in selected and next(module.parameters(recurse=False), None) is not None
+    )
+
+
+def replace_layers(
+    network: nn.Module, layers: dict[str, nn.Module], make: Callable[[nn.Module], nn.Module]
+) -> nn.Module:
+    """Put ``make(layer)`` in the place of each layer, wherever the network holds it.
+
+    The network is changed in place and returned, or ``make(network)`` if it is itself a layer.
+    """
+    made = {id(layer): make(layer) for layer in layers.values()}
+    for parent in list(network.modules()):
+        # A child may be held under two names by one parent, which named_children() would hide.
+        for name, child in list(parent._modules.items()):
+            if id(child) in made:
+                setattr(parent, name, made[id(child)])
+    return made.get(id(network), network)
+
+
+def _check_skip(network: nn.Module, found: Collection[str], skip: Sequence[str]) -> None:
+    if isinstance(skip, str):
+        raise TypeError(
+            f"skip takes a sequence of names, got the string {skip!r}: use ({skip!r},)."
+        )
+    known = {name for name, _ in network.named_modules(remove_duplicate=False)}
+    unknown = [name for name in skip if name not in known]
+    if unknown:
+        holders = [name for name in known if name and any(_is_within(f, name) for f in found)]
+        raise ValueError(
+            f"skip names {_listed(unknown)}, which {type(network).__name__} does not have. "
+            f"Modules that hold layers to convert: {_listed(sorted(holders))}."
+        )
+
+
+def _is_within(name: str, ancestor: str) -> bool:
+    return ancestor in ("", name) or name.startswith(ancestor + ".")
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "none"

@@ -1,0 +1,149 @@
+"""What mean-field and radial posteriors share: w = μ + σ ⊙ noise, run without special layers."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import softplus
+
+from felbo.models._conversion import WEIGHT_LAYERS, selected_layers, unselected_modules
+from felbo.models.base import StochasticClassifier
+
+_KINDS = ("weight", "bias")
+
+
+class LayerPosterior(NamedTuple):
+    """Location and scale of one layer's weights, each a list over its parameters (weight, bias)."""
+
+    names: list[str]
+    mean: list[Tensor]
+    scale: list[Tensor]
+
+
+class LocationScale(StochasticClassifier):
+    """A network whose converted layers have weights ``w = μ + σ ⊙ noise``, σ = softplus(ρ).
+
+    A draw replaces the weights for one run of the copied network, so a layer keeps whatever
+    stride, groups, dilation or padding it has. The weights are shared by the whole batch: a draw
+    is one function. A subclass gives the law of the noise and the divergence of one layer.
+
+    μ are the copied network's own parameters; ``rho`` mirrors their names, so ρ of
+    ``network.layer1.0.conv1.weight`` is ``rho.layer1.0.conv1.weight`` in the state dict.
+
+    Args:
+        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
+            at its weights.
+        skip: names of layers, or of modules that hold them, to keep deterministic.
+        rho: starting value of every ρ.
+        prior_std: standard deviation of the weight prior N(0, prior_std²).
+        evaluation_samples: draws in evaluation mode.
+
+    Attributes:
+        converted: names of the layers with random weights.
+        not_converted: names of the modules whose parameters stay deterministic.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        skip: Sequence[str] = (),
+        rho: float = -5.0,
+        prior_std: float = 0.1,
+        evaluation_samples: int = 10,
+    ) -> None:
+        super().__init__()
+        check_scales(rho, prior_std)
+        if evaluation_samples < 1:
+            raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+        self.network = copy.deepcopy(network)
+        layers = selected_layers(self.network, WEIGHT_LAYERS, skip)
+        self.converted = tuple(layers)
+        self.not_converted = unselected_modules(self.network, layers)
+        self.prior_std = prior_std
+        self.evaluation_samples = evaluation_samples
+        self.rho = nn.Module()
+        seen: set[nn.Parameter] = set()
+        for prefix, layer in layers.items():
+            for kind, location in layer.named_parameters(recurse=False):
+                # A parameter tied between layers gets one ρ, and so one value per draw.
+                if kind in _KINDS and location not in seen:
+                    seen.add(location)
+                    _register(self.rho, _joined(prefix, kind), torch.full_like(location, rho))
+
+    @abstractmethod
+    def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw the noise of one layer with ``size`` weights, a vector placed as ``like``."""
+
+    @abstractmethod
+    def layer_kl(self, mean: Tensor, scale: Tensor) -> Tensor:
+        """KL[q || p] of one layer whose weights have these means and scales, both ``[D]``."""
+
+    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+        """Return logits ``[M, B, K]``, fresh weights for each draw."""
+        samples = self.resolve_samples(num_samples)
+        # One draw after another and not under vmap: batch normalisation has to update its
+        # running statistics, and no layer has to support batched weights.
+        draws = [functional_call(self.network, self.draw_weights(), (x,)) for _ in range(samples)]
+        return torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0)
+
+    def draw_weights(self, *, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Draw the weights of all converted layers, by their names in the network."""
+        weights: dict[str, Tensor] = {}
+        for layer in self.layer_posteriors():
+            sizes = [mean.numel() for mean in layer.mean]
+            noise = self.noise(sum(sizes), layer.mean[0], generator)
+            parts = torch.split_with_sizes(noise, sizes)
+            for name, mean, scale, part in zip(*layer, parts, strict=True):
+                weights[name] = torch.addcmul(mean, scale, part.view(mean.shape))
+        return weights
+
+    def weight_kl(self) -> Tensor:
+        """KL[q(w) || p(w)], summed over all weights of the converted layers; a scalar."""
+        divergences = [
+            self.layer_kl(_flat(layer.mean), _flat(layer.scale))
+            for layer in self.layer_posteriors()
+        ]
+        return torch.stack(divergences).sum()
+
+    def layer_posteriors(self) -> Iterator[LayerPosterior]:
+        """Iterate over the converted layers that have parameters of their own."""
+        rhos = dict(self.rho.named_parameters())
+        for layer in self.converted:
+            names = [name for kind in _KINDS if (name := _joined(layer, kind)) in rhos]
+            if names:
+                mean: list[Tensor] = [self.network.get_parameter(name) for name in names]
+                yield LayerPosterior(names, mean, [softplus(rhos[name]) for name in names])
+
+
+def check_scales(rho: float, prior_std: float) -> None:
+    """Refuse a ρ that is not finite and a prior without a positive width."""
+    if not math.isfinite(rho):
+        raise ValueError(f"rho must be finite, got {rho}. For a deterministic network use MAP.")
+    if not (math.isfinite(prior_std) and prior_std > 0):
+        raise ValueError(f"prior_std must be positive and finite, got {prior_std}.")
+
+
+def _joined(layer: str, kind: str) -> str:
+    return f"{layer}.{kind}" if layer else kind
+
+
+def _register(root: nn.Module, name: str, value: Tensor) -> None:
+    """Register a parameter under a dotted name, with bare modules for the parts before the dots."""
+    *path, leaf = name.split(".")
+    for part in path:
+        if part not in root._modules:
+            root.add_module(part, nn.Module())
+        root = root.get_submodule(part)
+    root.register_parameter(leaf, nn.Parameter(value))
+
+
+def _flat(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([tensor.flatten() for tensor in tensors])
