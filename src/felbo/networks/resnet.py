@@ -1,0 +1,89 @@
+"""ResNet-18 for small images."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions and a way around them: ``relu(x' + bn(conv(relu(bn(conv(x))))))``.
+
+    x' is x itself, or a 1×1 convolution of it (``downsample``) where the shape changes.
+
+    Args:
+        inputs: channels of x.
+        outputs: channels of the result.
+        stride: of the first convolution and of the way around.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.downsample.append(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False))
+            self.downsample.append(nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[B, inputs, H, W]`` to ``[B, outputs, H / stride, W / stride]``."""
+        out = F.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out)) + self.downsample(x)
+        return F.relu(out)
+
+
+class ResNet(nn.Module):
+    """The residual network that :func:`resnet18` builds."""
+
+    def __init__(self, classes: int, width: int, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = _stage(width, width, stride=1)
+        self.layer2 = _stage(width, 2 * width, stride=2)
+        self.layer3 = _stage(2 * width, 4 * width, stride=2)
+        self.layer4 = _stage(4 * width, 8 * width, stride=2)
+        self.fc = nn.Linear(8 * width, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images ``[B, channels, H, W]`` to logits ``[B, K]``."""
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return logits
+
+
+def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> ResNet:
+    """Build the ResNet-18 for 32×32 images: 3×3 stem with stride 1, no max-pooling.
+
+    Four stages of two blocks with ``width``, 2, 4 and 8 times ``width`` channels; any image of at
+    least 1×1 pixels works, the last feature maps being averaged. Convolutions start from
+    N(0, 2 / fan_out) (He et al., 2015, "Delving Deep into Rectifiers"), batch normalisation from
+    the identity, and the last layer from torch's default.
+
+    Args:
+        classes: K.
+        width: channels of the stem; 64 is the usual network with 11 million parameters.
+        channels: channels of the images.
+
+    Example:
+        >>> import torch
+        >>> resnet18(10, width=4)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+    """
+    if min(classes, width, channels) < 1:
+        raise ValueError(
+            "classes, width and channels must be at least 1, "
+            f"got classes={classes}, width={width}, channels={channels}."
+        )
+    return ResNet(classes, width, channels)
+
+
+def _stage(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(BasicBlock(inputs, outputs, stride), BasicBlock(outputs, outputs))
