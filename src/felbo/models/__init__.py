@@ -6,5 +6,6 @@ from felbo.models.ensemble import Ensemble
 from felbo.models.mean_field import MeanField
 from felbo.models.point import MAP
 from felbo.models.radial import Radial
+from felbo.models.rank1 import Rank1
 
-__all__ = ["MAP", "Ensemble", "MCDropout", "MeanField", "Radial", "StochasticClassifier"]
+__all__ = ["MAP", "Ensemble", "MCDropout", "MeanField", "Radial", "Rank1", "StochasticClassifier"]

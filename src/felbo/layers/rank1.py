@@ -1,0 +1,104 @@
+"""A layer whose weight is shared by members that differ by random rank-1 factors."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from felbo.layers.gaussian import gaussian_kl
+
+
+class GaussianFactors(nn.Module):
+    """One vector per member, ``factor = mean + σ ⊙ ε`` with σ = softplus(ρ) and means from 1.
+
+    Args:
+        members: R.
+        size: D, values per vector.
+        rho: starting value of every ρ.
+        like: a tensor whose dtype and device are taken over.
+    """
+
+    def __init__(self, members: int, size: int, rho: float, like: Tensor) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(like.new_ones(members, size))
+        self.rho = nn.Parameter(like.new_full((members, size), rho))
+
+    def forward(self) -> Tensor:
+        """Draw all members' vectors, ``[R, D]``."""
+        return torch.addcmul(self.mean, softplus(self.rho), torch.randn_like(self.mean))
+
+    def kl(self, prior_std: float) -> Tensor:
+        """KL to N(1, prior_std²), summed over the D values and averaged over the members."""
+        return gaussian_kl(self.mean, softplus(self.rho), 1.0, prior_std) / len(self.mean)
+
+
+class Rank1Layer(nn.Module):
+    """R linear or convolutional layers with one weight: ``y = (W (x ∘ v)) ∘ u + b``.
+
+    Member r has a Gaussian v on its inputs, a Gaussian u on its outputs (on channels, for a
+    convolution), both around 1, and a deterministic bias b of its own, as in Dusenberry et al.,
+    2020, "Efficient and Scalable Bayesian Neural Nets with Rank-1 Factors". This is a layer with
+    the weight W ∘ (u vᵀ), without ever building that weight.
+
+    Item i of the batch belongs to member ``i % R``. The rule depends on nothing but the position,
+    so a network must keep the batch as its first axis and may not merge other axes into it. Each
+    call draws u and v once per member.
+
+    Args:
+        layer: ``nn.Linear``, ``nn.Conv1d`` or ``nn.Conv2d``. Its weight is used, not copied; its
+            bias is where the members' biases start. It is not changed.
+        members: R.
+        rho: starting value of every ρ, with σ = softplus(ρ) the spread of the factors.
+    """
+
+    def __init__(self, layer: nn.Module, members: int, rho: float = -3.0) -> None:
+        super().__init__()
+        if members < 1:
+            raise ValueError(f"A rank-1 layer needs at least 1 member, got {members}.")
+        if isinstance(layer, nn.Linear):
+            inputs, outputs, self.spatial_dims = layer.in_features, layer.out_features, None
+        elif isinstance(layer, nn.Conv1d | nn.Conv2d):
+            inputs, outputs = layer.in_channels, layer.out_channels
+            self.spatial_dims = len(layer.kernel_size)
+        else:
+            raise TypeError(
+                f"Expected nn.Linear, nn.Conv1d or nn.Conv2d, got {type(layer).__name__}."
+            )
+        self.members = members
+        # The entry for the weight makes deepcopy hand it over as it is, tied or not.
+        self.shared = copy.deepcopy(layer, {id(layer.weight): layer.weight})
+        self.shared.bias = None
+        self.input = GaussianFactors(members, inputs, rho, layer.weight)
+        self.output = GaussianFactors(members, outputs, rho, layer.weight)
+        bias = layer.bias
+        self.bias = None if bias is None else nn.Parameter(bias.detach().repeat(members, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x [B, ...]`` as the plain layer would, item i by member ``i % R``."""
+        self._check_axes(x)
+        member = torch.arange(len(x), device=x.device) % self.members
+        y: Tensor = self.shared(x * self._per_item(self.input(), member, x))
+        y = y * self._per_item(self.output(), member, x)
+        return y if self.bias is None else y + self._per_item(self.bias, member, x)
+
+    def kl(self, prior_std: float) -> Tensor:
+        """KL of the factors to N(1, prior_std²), averaged over the members; a scalar."""
+        return self.input.kl(prior_std) + self.output.kl(prior_std)
+
+    def _per_item(self, vectors: Tensor, member: Tensor, x: Tensor) -> Tensor:
+        """Give each item its member's vector, shaped to broadcast over the other axes."""
+        if self.spatial_dims is None:
+            return vectors[member].view(len(x), *[1] * (x.dim() - 2), -1)
+        return vectors[member].view(len(x), -1, *[1] * self.spatial_dims)
+
+    def _check_axes(self, x: Tensor) -> None:
+        if self.spatial_dims is None and x.dim() < 2:
+            raise ValueError(f"Expected inputs [B, ..., features], got shape {tuple(x.shape)}.")
+        if self.spatial_dims is not None and x.dim() != self.spatial_dims + 2:
+            raise ValueError(
+                f"Expected inputs [B, channels, ...] with {self.spatial_dims + 2} axes, "
+                f"got shape {tuple(x.shape)}."
+            )

@@ -1,0 +1,118 @@
+"""Rank-1 posterior: members that share a weight and differ by random factors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from felbo.layers import Rank1Layer
+from felbo.models._conversion import (
+    WEIGHT_LAYERS,
+    replace_layers,
+    selected_layers,
+    unselected_modules,
+)
+from felbo.models._location_scale import check_scales
+from felbo.models.base import StochasticClassifier
+
+
+class Rank1(StochasticClassifier):
+    """R members with weights ``W ∘ (u vᵀ)``: W is shared, u and v are Gaussian per member.
+
+    Linear and convolutional layers become :class:`felbo.layers.Rank1Layer`, with biases per
+    member; everything else (batch normalisation, embeddings) is shared and listed in
+    ``not_converted``.
+
+    In training mode the batch is split over the members, item i going to member ``i % R``, which
+    costs no more than the plain network and gives one draw. In evaluation mode every member sees
+    every input, which gives R draws. Asking for a multiple of R draws, in either mode, lets every
+    member see every input as often as that takes, with fresh factors each time.
+
+    The network has to keep the batch as the first axis throughout.
+
+    Args:
+        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
+        members: R.
+        skip: names of layers, or of modules that hold them, to keep deterministic.
+        rho: starting value of every ρ; σ = softplus(ρ) is the spread of a factor around its mean,
+            which starts at 1.
+        prior_std: standard deviation of the prior N(1, prior_std²) of the factors.
+
+    Attributes:
+        converted: names of the layers with random factors.
+        not_converted: names of the modules whose parameters stay deterministic.
+
+    Example:
+        >>> import torch, felbo
+        >>> model = felbo.Rank1(felbo.networks.mlp(2, (25, 25), 3), members=4)
+        >>> model(torch.zeros(8, 2)).shape
+        torch.Size([1, 8, 3])
+        >>> model.eval()(torch.zeros(8, 2)).shape
+        torch.Size([4, 8, 3])
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        members: int = 4,
+        *,
+        skip: Sequence[str] = (),
+        rho: float = -3.0,
+        prior_std: float = 0.1,
+    ) -> None:
+        super().__init__()
+        check_scales(rho, prior_std)
+        if members < 1:
+            raise ValueError(f"A rank-1 model needs at least 1 member, got {members}.")
+        own = copy.deepcopy(network)
+        layers = selected_layers(own, WEIGHT_LAYERS, skip)
+        self.converted = tuple(layers)
+        self.not_converted = unselected_modules(own, layers)
+        self.network = replace_layers(own, layers, lambda layer: Rank1Layer(layer, members, rho))
+        self.members = members
+        self.prior_std = prior_std
+        self.evaluation_samples = members
+
+    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+        """Return logits: ``[1, B, K]`` in training mode, ``[R, B, K]`` in evaluation mode.
+
+        Args:
+            x: inputs ``[B, ...]``; at least R of them where the batch is split.
+            num_samples: a multiple of R, draw ``c R + r`` being member r; or 1 in training mode.
+        """
+        samples = self.resolve_samples(num_samples)
+        if self.training and samples == 1:
+            if len(x) < self.members:
+                raise ValueError(
+                    f"A batch of {len(x)} cannot be split over {self.members} members. Use larger "
+                    "batches (drop_last=True for the last one) or fewer members."
+                )
+            split: Tensor = self.network(x)
+            return split.unsqueeze(0)
+        if samples % self.members:
+            raise ValueError(
+                f"This model has {self.members} members and gives a multiple of that many draws"
+                f"{', or 1' if self.training else ''}; got num_samples={samples}."
+            )
+        # Copies of an item stand next to each other, so that position modulo R is the member.
+        copies = x.repeat_interleave(self.members, dim=0)
+        draws = [self._every_member(copies) for _ in range(samples // self.members)]
+        return torch.cat(draws)
+
+    def weight_kl(self) -> Tensor:
+        """KL of the factors to their prior, summed over factors and averaged over members.
+
+        The posterior is a mixture of R equally likely members, whose divergence has no closed
+        form. By convexity it is at most the mean of the members' own (and less by no more than
+        log R), which goes with a likelihood that is also a mean over the members. W and the biases
+        have no posterior: weight decay is their prior.
+        """
+        layers = [layer for layer in self.network.modules() if isinstance(layer, Rank1Layer)]
+        return torch.stack([layer.kl(self.prior_std) for layer in layers]).sum()
+
+    def _every_member(self, copies: Tensor) -> Tensor:
+        logits: Tensor = self.network(copies)
+        return logits.reshape(-1, self.members, logits.shape[-1]).transpose(0, 1)
