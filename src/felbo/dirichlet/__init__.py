@@ -1,4 +1,4 @@
-"""Dirichlet distributions over predictions: fit to draws, log-density, KL divergence, uncertainty."""
+"""Dirichlet distributions over predictions: fit to draws, density, KL divergence, uncertainty."""
 
 from felbo.dirichlet._density import kl_divergence, log_normalizer, log_prob
 from felbo.dirichlet._fit import DirichletFit, fit, fit_statistics, smooth

@@ -3,52 +3,79 @@ r"""The two functions of one variable that the precision of a Dirichlet is made 
 .. math::
     h(x) = x (\log x - \psi(x)), \qquad q(x) = x^2 \psi'(x) - x
 
-Both fall monotonically from 1 at zero to 1/2 at infinity, and :math:`x h'(x) = h(x) - q(x)`. Written with
-them, the likelihood equation of the precision has no difference of large numbers left in it.
+Both fall monotonically from 1 at zero to 1/2 at infinity, and :math:`x h'(x) = h(x) - q(x)`.
+Written with them, the likelihood equation of the precision has no difference of large numbers left.
+Each comes twice: to full accuracy, and as a cheap rational function for starts and slopes. They take
+positive float64 tensors of any shape, and are a handful of in-place operations because
+``torch.digamma`` costs twenty logarithms.
 """
 
 from __future__ import annotations
 
-import torch
+from itertools import pairwise
+
 from torch import Tensor
 
-_SHIFT = 8
-# B_2j / 2j for psi and B_2j for psi', j = 1..7 (Abramowitz and Stegun 6.3.18 and 6.4.12).
-_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+# B_2j / 2j and B_2j, the coefficients of the asymptotic series of psi and psi' (Abramowitz and
+# Stegun 6.3.18 and 6.4.12).
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def _horner(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    result = torch.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        result.mul_(x).add_(coefficient)
-    return result
+    result = x * coefficients[-1]
+    for coefficient in reversed(coefficients[1:-1]):
+        result.add_(coefficient).mul_(x)
+    return result.add_(coefficients[0])
 
 
-def h_and_q(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Evaluate :math:`h(x) = x(\log x - \psi(x))` and :math:`q(x) = x^2 \psi'(x) - x` together.
+def h(x: Tensor) -> Tensor:
+    r"""Evaluate :math:`h(x) = x (\log x - \psi(x))` to a relative error of 1e-11.
 
-    Args:
-        x: Positive float64 values, any shape.
-
-    Returns:
-        ``h`` and ``q``, shaped like ``x``.
+    The asymptotic series at :math:`y = x + 5` is brought down by the recurrence of :math:`\psi`. Its four
+    inner terms :math:`1 / (x + i)` pair up around :math:`s = x y + 5`: their sum is
+    :math:`2 s (x + y) / (s^2 - 1)`. The term :math:`i = 0` is exactly one after the scaling by x, and
+    ``log1p`` keeps :math:`\log(y / x)` exact for large x.
     """
-    y = x + _SHIFT
-    inverse = y.reciprocal()
+    y = x + 5
+    s = (x * y).add_(5)
+    result = (x + y).mul_(s).mul_(2).div_(s.square_().sub_(1))
+    result.sub_((5 / x).log1p_())
+    y.reciprocal_()
+    square = y * y
+    result.add_(y, alpha=0.5).add_(_horner(_DIGAMMA, square).mul_(square))
+    return result.mul_(x).add_(1)
+
+
+def q(x: Tensor) -> Tensor:
+    r"""Evaluate :math:`q(x) = x^2 \psi'(x) - x` to a relative error of 1e-14.
+
+    The :math:`-x` is shared out over the recurrence of :math:`\psi'` by
+    :math:`1/x - 1/y = \sum_i 1 / ((x + i)(x + i + 1))`, so that nothing cancels for large x.
+    """
+    reciprocals = [(x + i).reciprocal_() for i in range(1, 9)]
+    inverse = reciprocals[-1]
     square = inverse * inverse
-    # log y - psi(y) and psi'(y) - 1/y by the asymptotic series, then down to x by the recurrence. The
-    # i = 0 terms are exactly one after the scaling by x; they stay out of the sums so that nothing overflows.
-    phi = _horner(_DIGAMMA, square).mul_(square).add_(inverse, alpha=0.5)
-    trigamma = _horner(_TRIGAMMA, square).mul_(inverse).add_(0.5).mul_(square)
-    # psi'(y) - 1/y + sum 1/(x+i)^2 - (1/x - 1/y), with 1/x - 1/y = sum 1/((x+i)(x+i+1)) telescoped.
-    previous = x.add(1).reciprocal_()
-    for i in range(1, _SHIFT):
-        following = x.add(i + 1).reciprocal_()
-        phi.add_(previous)
-        trigamma.addcmul_(previous, previous - following)
-        previous = following
-    h = phi.sub_(torch.log1p(_SHIFT / x)).mul_(x).add_(1)
-    # The i = 0 term: x^2 (1/x^2 - 1/(x(x+1))) = 1/(x+1).
-    q = trigamma.mul_(x).mul_(x).add_(x.add(1).reciprocal_())
-    return h, q
+    result = _horner(_TRIGAMMA, square).mul_(inverse).add_(0.5).mul_(square)
+    for this, following in pairwise(reciprocals):
+        result.addcmul_(this, this - following)
+    return result.mul_(x).mul_(x).add_(reciprocals[0])
+
+
+def h_rational(x: Tensor) -> Tensor:
+    """Approximate :func:`h` to a relative error of 0.33 % over all positive x.
+
+    The three coefficients minimise the largest relative error, found by reweighted least squares.
+    """
+    denominator = (x * 1034.2435).add_(209.96066).mul_(x).add_(1)
+    return (x * 96.438551).add_(0.5).div_(denominator).add_(0.5)
+
+
+def q_rational(x: Tensor) -> Tensor:
+    r"""Approximate :func:`q` by :math:`(1 + (1 + x) / (1 + 3x + 3x^2)) / 2`, within 0.41 %.
+
+    The fraction has the first two terms of the expansions at zero and at infinity.
+    """
+    numerator = x + 1
+    denominator = (x * numerator).mul_(3).add_(1)
+    return numerator.div_(denominator).add_(1).mul_(0.5)

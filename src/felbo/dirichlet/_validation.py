@@ -11,8 +11,7 @@ from torch import Tensor
 SUM_TOLERANCE = 1e-4
 
 
-def check_float(name: str, value: Tensor) -> None:
-    """Refuse anything but a float32 or float64 tensor."""
+def _check_dtype(name: str, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
     if value.dtype not in (torch.float32, torch.float64):
@@ -21,8 +20,9 @@ def check_float(name: str, value: Tensor) -> None:
         )
 
 
-def check_draws_shape(probs: Tensor) -> None:
-    """Refuse draws that are not ``[M, ..., K]`` with M >= 1 and K >= 2."""
+def check_draws(probs: Tensor) -> None:
+    """Refuse draws that are not a float32 or float64 tensor ``[M, ..., K]``, M >= 1 and K >= 2."""
+    _check_dtype("probs", probs)
     if probs.ndim < 2:
         raise ValueError(
             "probs must have shape [M, ..., K] (draws first, classes last), "
@@ -36,13 +36,30 @@ def check_draws_shape(probs: Tensor) -> None:
         )
 
 
+def check_statistics(mean: Tensor, mean_log: Tensor) -> None:
+    """Refuse statistics that are not two tensors ``[..., K]`` of one float dtype, K >= 2."""
+    _check_dtype("mean", mean)
+    _check_dtype("mean_log", mean_log)
+    if mean.dtype != mean_log.dtype:
+        raise TypeError(
+            "mean and mean_log must have the same dtype, "
+            f"got {mean.dtype} and {mean_log.dtype}; convert the narrower one."
+        )
+    if mean.shape != mean_log.shape or mean.ndim < 1 or mean.shape[-1] < 2:
+        raise ValueError(
+            "mean and mean_log must both have shape [..., K] with K >= 2, "
+            f"got {list(mean.shape)} and {list(mean_log.shape)}."
+        )
+
+
 def check_simplex(probs: Tensor) -> None:
     """Refuse draws ``[M, ..., K]`` that are not probabilities, and name the first offender."""
     if probs.numel() == 0:
         return
-    # NaN and infinities survive into the sums, so two reductions and one comparison cover every case.
-    off = (probs.sum(-1) - 1).abs().amax()
-    if bool((off <= SUM_TOLERANCE) & (probs.amin() >= 0)):
+    # NaN and infinities survive into the sums, so one product, one reduction and one comparison
+    # cover every case; the offender is looked for only when there is one.
+    sums = probs.detach() @ probs.new_ones(probs.shape[-1])
+    if bool(((sums - 1).abs().amax() <= SUM_TOLERANCE) & (probs.amin() >= 0)):
         return
     bad = ~(probs >= 0) | probs.isinf()
     if bool(bad.any()):
@@ -51,7 +68,6 @@ def check_simplex(probs: Tensor) -> None:
             "probs must be finite and not negative, "
             f"got {probs[index].item()} at index {list(index)} (draw first, class last)."
         )
-    sums = probs.sum(-1)
     index = tuple(((sums - 1).abs() > SUM_TOLERANCE).nonzero()[0].tolist())
     raise ValueError(
         f"probs must sum to one over the last dimension (within {SUM_TOLERANCE}), "
