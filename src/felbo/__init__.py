@@ -1,6 +1,6 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
-from felbo import dirichlet, measurement, networks
+from felbo import data, dirichlet, measurement, networks
 from felbo.evaluation import Prediction, Scores, predict, score
 from felbo.models import MAP, Ensemble, MCDropout, StochasticClassifier
 from felbo.objectives import FunctionSpaceELBO, Loss, NegativeLogLikelihood
@@ -24,6 +24,7 @@ __all__ = [
     "Scores",
     "StochasticClassifier",
     "UniformPrior",
+    "data",
     "dirichlet",
     "fit",
     "measurement",

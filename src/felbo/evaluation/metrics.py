@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torchmetrics.functional.classification import multiclass_accuracy, multiclass_calibration_error
 
 from felbo import dirichlet
 
@@ -43,6 +42,12 @@ def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int =
         >>> score(torch.tensor([[0.8, 0.2], [0.4, 0.6]]), torch.tensor([0, 0])).accuracy
         50.0
     """
+    # Imported on first use: it takes longer to load than all of felbo.
+    from torchmetrics.functional.classification import (
+        multiclass_accuracy,
+        multiclass_calibration_error,
+    )
+
     if probs.dim() != 2 or labels.shape != probs.shape[:1]:
         raise ValueError(
             "Expected probs [B, K] and labels [B], got "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -16,6 +15,9 @@ from torch.utils.data import DataLoader
 from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
 from felbo.training.batches import TensorBatches
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Objective = Callable[[StochasticClassifier, Tensor, Tensor], Loss]
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -77,7 +79,7 @@ def fit(
     """
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}.")
-    fabric = fabric or Fabric(accelerator="auto", devices=1)
+    fabric = fabric or _best_device()
     was_training = model.training
     make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate))
     wrapped, stepper = fabric.setup(model, make_optimizer(model.parameters()))
@@ -101,6 +103,13 @@ def fit(
     finally:
         model.train(was_training)
     return history
+
+
+def _best_device() -> Fabric:
+    # Imported on first use: it takes longer to load than all of felbo.
+    from lightning_fabric import Fabric
+
+    return Fabric(accelerator="auto", devices=1)
 
 
 def _epoch(

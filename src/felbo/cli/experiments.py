@@ -1,0 +1,123 @@
+"""`felbo reproduce` and `felbo compare`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from felbo.paper import catalogue
+from felbo.paper import compare as compare_with_published
+from felbo.paper import reproduce as reproduce_study
+from felbo.paper.compare import Comparison
+from felbo.paper.results import read_summaries
+from felbo.paper.study import Study
+
+console = Console()
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Experiment, e.g. rotated-mnist.")],
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "paper",
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", min=1)] = None,
+    models: Annotated[str | None, typer.Option(help="Comma-separated subset of models.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes, one torch thread each.", min=1)] = 1,
+    results: Annotated[Path, typer.Option(help="Folder of tables and figures.")] = Path("results"),
+    runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
+) -> None:
+    """Run an experiment of the paper; finished cells are kept and skipped."""
+    study = _study(name)
+    chosen = [m.strip() for m in models.split(",")] if models else None
+    try:
+        outcome = reproduce_study(
+            study,
+            preset=preset,
+            models=chosen,
+            seeds=seeds,
+            jobs=jobs,
+            results=results,
+            runs=runs,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
+    _print_verdict(study, compare_with_published(outcome.summaries))
+
+
+def compare(
+    name: Annotated[str, typer.Argument(help="Experiment, e.g. rotated-mnist.")],
+    results: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("results"),
+    all_cells: Annotated[
+        bool, typer.Option("--all/--differing", help="Show every cell or those that differ.")
+    ] = True,
+) -> None:
+    """Print each measured cell beside the published one, and a verdict."""
+    study = _study(name)
+    try:
+        summaries = read_summaries(results / f"{study.key}.csv")
+    except FileNotFoundError as error:
+        console.print(str(error), soft_wrap=True)
+        raise typer.Exit(1) from error
+    comparisons = compare_with_published(summaries)
+    console.print(_table(study, [c for c in comparisons if all_cells or not c.agrees]))
+    for claim in study.claims(summaries):
+        console.print(f"{'holds' if claim.holds else 'FAILS'}  {claim.text}", soft_wrap=True)
+    _print_verdict(study, comparisons)
+
+
+def _study(name: str) -> Study:
+    if name not in catalogue.STUDIES:
+        known = ", ".join(catalogue.STUDIES)
+        raise typer.BadParameter(f"there is no experiment {name!r}; there are: {known}")
+    return catalogue.STUDIES[name]
+
+
+def _table(study: Study, comparisons: Sequence[Comparison]) -> Table:
+    table = Table(title=study.title)
+    for column in (
+        "metric",
+        "model",
+        "shift",
+        "measured",
+        "published",
+        "difference",
+        "in s.e.",
+        "",
+    ):
+        table.add_column(column, justify="left" if column in ("metric", "model") else "right")
+    for c in comparisons:
+        table.add_row(
+            c.measured.metric,
+            c.measured.model,
+            f"{c.measured.shift:g}",
+            f"{c.measured.mean:.3f} ± {c.measured.standard_error:.3f}",
+            _reference(c),
+            f"{c.difference:+.3f}",
+            "" if math.isnan(c.deviations) else f"{c.deviations:+.1f}",
+            "" if c.agrees else "differs",
+        )
+    return table
+
+
+def _reference(comparison: Comparison) -> str:
+    reference = comparison.published
+    if reference.band is not None:
+        return f"{reference.mean:.3f} [{reference.band[0]:.3f}, {reference.band[1]:.3f}]"
+    return f"{reference.mean:.3f} ± {reference.standard_error:.3f}"
+
+
+def _print_verdict(study: Study, comparisons: Sequence[Comparison]) -> None:
+    if not comparisons:
+        console.print(f"{study.name}: nothing of this was published as a number.")
+        return
+    agree = sum(c.agrees for c in comparisons)
+    share = 100.0 * agree / len(comparisons)
+    console.print(
+        f"{study.name}: {agree} of {len(comparisons)} cells ({share:.1f} %) agree with the paper.",
+        soft_wrap=True,
+    )

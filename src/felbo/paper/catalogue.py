@@ -1,0 +1,8 @@
+"""The experiments by name."""
+
+from __future__ import annotations
+
+from felbo.paper import rotated_mnist
+from felbo.paper.study import Study
+
+STUDIES: dict[str, Study] = {study.name: study for study in (rotated_mnist.STUDY,)}

@@ -1,0 +1,59 @@
+"""Measured numbers beside the published ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from felbo.paper.published import Published, published
+from felbo.paper.results import Summary
+
+# A difference below this counts as none, whatever the standard errors: they are as small as 0.01
+# for some cells, less than what a change of library version moves.
+TOLERANCE = {"accuracy": 1.0, "log_likelihood": 0.10, "ece": 0.02}
+STANDARD_ERRORS = 3.0
+BAND_WIDENING = 1.2
+
+
+class Comparison(NamedTuple):
+    """One measured cell beside the published one.
+
+    Attributes:
+        deviations: difference in units of the combined standard error; NaN for figures, which
+            have a band instead.
+        agrees: within ``max(3 combined standard errors, tolerance)`` of a table, or within the
+            band of a figure widened by 20 %.
+    """
+
+    measured: Summary
+    published: Published
+    difference: float
+    deviations: float
+    agrees: bool
+
+
+def compare(summaries: Sequence[Summary]) -> list[Comparison]:
+    """Pair every measured cell that was published with its published value."""
+    if not summaries:
+        return []
+    known = {(p.metric, p.model, p.shift): p for p in published(summaries[0].experiment)}
+    return [
+        _compare_cell(summary, known[key])
+        for summary in summaries
+        if (key := (summary.metric, summary.model, summary.shift)) in known
+    ]
+
+
+def _compare_cell(measured: Summary, reference: Published) -> Comparison:
+    difference = measured.mean - reference.mean
+    if reference.band is not None:
+        low, high = reference.band
+        half_width = BAND_WIDENING * (high - low) / 2
+        agrees = abs(measured.mean - (low + high) / 2) <= half_width
+        return Comparison(measured, reference, difference, math.nan, agrees)
+    own = 0.0 if math.isnan(measured.standard_error) else measured.standard_error
+    combined = math.hypot(own, reference.standard_error or 0.0)
+    deviations = difference / combined if combined > 0 else math.copysign(math.inf, difference)
+    limit = max(STANDARD_ERRORS * combined, TOLERANCE.get(measured.metric, 0.0))
+    return Comparison(measured, reference, difference, deviations, abs(difference) <= limit)

@@ -1,0 +1,96 @@
+"""Numbers of a study: per seed, and their mean with standard error."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+Row = TypeVar("Row", bound=tuple[object, ...])
+
+
+class Observation(NamedTuple):
+    """One number that a cell measured; ``shift`` is the angle, number of classes or step."""
+
+    metric: str
+    shift: float
+    value: float
+
+
+class Raw(NamedTuple):
+    """An observation with the cell it came from."""
+
+    experiment: str
+    metric: str
+    model: str
+    shift: float
+    seed: int
+    value: float
+
+
+class Summary(NamedTuple):
+    """Mean and standard error over seeds; the columns of the published tables."""
+
+    experiment: str
+    metric: str
+    model: str
+    shift: float
+    mean: float
+    standard_error: float
+    seeds: int
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over seeds."""
+        return self.standard_error * math.sqrt(self.seeds)
+
+
+def summarise(rows: Iterable[Raw]) -> list[Summary]:
+    """Average over seeds, in the order in which series and shifts first appear.
+
+    The standard error is ``s / √n`` with the unbiased s, and NaN for a single seed.
+    """
+    groups: dict[tuple[str, str, str, float], list[float]] = defaultdict(list)
+    for row in rows:
+        groups[row.experiment, row.metric, row.model, row.shift].append(row.value)
+    summaries = []
+    for key, values in groups.items():
+        n = len(values)
+        mean = math.fsum(values) / n
+        spread = math.fsum((v - mean) ** 2 for v in values)
+        error = math.sqrt(spread / (n - 1) / n) if n > 1 else math.nan
+        summaries.append(Summary(*key, mean, error, n))
+    return summaries
+
+
+def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Write rows to a CSV file; floats with six significant digits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
+
+
+def read_summaries(path: Path) -> list[Summary]:
+    """Read what :func:`write_csv` wrote of summaries."""
+    if not path.exists():
+        name = path.stem.replace("_", "-")
+        raise FileNotFoundError(f"{path} does not exist; run `felbo reproduce {name}` first.")
+    with path.open(newline="") as file:
+        return [
+            Summary(
+                row["experiment"],
+                row["metric"],
+                row["model"],
+                float(row["shift"]),
+                float(row["mean"]),
+                float(row["standard_error"]),
+                int(row["seeds"]),
+            )
+            for row in csv.DictReader(file)
+        ]

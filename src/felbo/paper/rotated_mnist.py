@@ -1,0 +1,151 @@
+"""Rotated MNIST: trained on upright digits, tested at 0° … 180°."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import felbo
+from felbo.measurement import Augmented, Batch, MeasurementSet, Mixture
+from felbo.paper.results import Observation, Summary
+from felbo.paper.study import Claim, Preset, Study
+from felbo.report import draw_curves
+
+CLASSES = 10
+ANGLES = tuple(range(0, 181, 10))
+
+MODELS: dict[str, Callable[[], felbo.StochasticClassifier]] = {
+    "MAP": lambda: felbo.MAP(_network()),
+    "MC Dropout": lambda: felbo.MCDropout(_network(), rate=0.2),
+    "Ensemble": lambda: felbo.Ensemble(_network, members=10),
+}
+
+# The training batch; the batch and its copy rotated by 90°; by 90° and by 180°.
+MEASUREMENTS: dict[str, MeasurementSet] = {
+    "fVI": Batch(),
+    "fVI +90": Mixture(Batch(), Augmented(partial(felbo.data.rotate, degrees=90, fill=-1.0))),
+    "fVI +90+180": Mixture(
+        Batch(),
+        Augmented(partial(felbo.data.rotate, degrees=90, fill=-1.0)),
+        Augmented(partial(felbo.data.rotate, degrees=180, fill=-1.0)),
+    ),
+}
+
+
+def _network() -> torch.nn.Module:
+    return felbo.networks.mlp(784, (50, 50), CLASSES)
+
+
+@lru_cache(maxsize=1)
+def training_data(size: int) -> tuple[Tensor, Tensor]:
+    """Return the first ``size`` training images in [−1, 1] and their labels."""
+    mnist = felbo.data.load("mnist", "train")
+    return felbo.data.scale(mnist.images[:size]), mnist.labels[:size]
+
+
+@lru_cache(maxsize=len(ANGLES))
+def test_data(angle: float, size: int) -> tuple[Tensor, Tensor]:
+    """Return the first ``size`` test images, rotated counter-clockwise, and their labels."""
+    mnist = felbo.data.load("mnist", "test")
+    images = felbo.data.scale(mnist.images[:size])
+    return felbo.data.rotate(images, angle, fill=-1.0), mnist.labels[:size]
+
+
+def train(name: str, seed: int, settings: Mapping[str, Any]) -> felbo.StochasticClassifier:
+    """Train one model, e.g. ``"Ensemble"`` or ``"Ensemble fVI +90"``."""
+    x, y = training_data(settings["train_size"])
+    kind = next(kind for kind in MODELS if name.startswith(kind))
+    variant = name.removeprefix(kind).strip()
+    felbo.seed_everything(seed)
+    model = MODELS[kind]()
+    objective: Any = felbo.NegativeLogLikelihood()
+    if variant:
+        objective = felbo.FunctionSpaceELBO(
+            felbo.UniformPrior(CLASSES), num_data=len(x), measurement=MEASUREMENTS[variant]
+        )
+    felbo.fit(
+        model,
+        objective,
+        (x, y),
+        epochs=settings["epochs"],
+        batch_size=256,
+        learning_rate=1e-3,
+        seed=seed,
+        progress=False,
+    )
+    return model
+
+
+def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
+    """Train one model and score it at every angle."""
+    model = train(name, seed, settings)
+    observations = []
+    for angle in settings["angles"]:
+        images, labels = test_data(angle, settings["test_size"])
+        scores = felbo.score(felbo.predict(model, images, seed=seed).probs, labels)
+        for metric in ("accuracy", "log_likelihood", "ece"):
+            observations.append(Observation(metric, float(angle), getattr(scores, metric)))
+    return observations
+
+
+def claims(summaries: Sequence[Summary]) -> list[Claim]:
+    """Check what the paper concludes from this experiment."""
+    value = {(s.metric, s.model, s.shift): s.mean for s in summaries}
+    found = []
+    for kind in MODELS:
+        late = [a for a in ANGLES if a >= 40 and ("log_likelihood", f"{kind} fVI", a) in value]
+        if not late or ("log_likelihood", kind, late[0]) not in value:
+            continue
+        better = all(
+            value["log_likelihood", f"{kind} fVI", a] > value["log_likelihood", kind, a]
+            for a in late
+        )
+        found.append(Claim(f"{kind}: fVI has the better log-likelihood from 40° on", better))
+        gap = max(
+            abs(value["accuracy", f"{kind} fVI", a] - value["accuracy", kind, a]) for a in late
+        )
+        found.append(Claim(f"{kind}: fVI accuracy within 2 points ({gap:.2f})", gap <= 2.0))
+        for variant, angles in (("fVI +90", (90,)), ("fVI +90+180", (90, 180))):
+            enriched = f"{kind} {variant}"
+            if ("log_likelihood", enriched, 90.0) not in value:
+                continue
+            closer = all(
+                abs(value["log_likelihood", enriched, a] + 2.303)
+                < abs(value["log_likelihood", f"{kind} fVI", a] + 2.303)
+                for a in angles
+            )
+            where = " and ".join(f"{a}°" for a in angles)
+            found.append(Claim(f"{enriched}: log-likelihood at {where} nearer to −2.30", closer))
+    return found
+
+
+STUDY = Study(
+    name="rotated-mnist",
+    title="Rotated MNIST",
+    models={
+        f"{kind} {variant}".strip(): cost * factor
+        for variant, factor in (("", 1.0), ("fVI", 1.1), ("fVI +90", 2.0), ("fVI +90+180", 3.0))
+        for kind, cost in (("MAP", 1.0), ("MC Dropout", 1.6), ("Ensemble", 4.0))
+    },
+    presets={
+        "smoke": Preset(
+            1, {"train_size": 2000, "test_size": 500, "epochs": 1, "angles": (0, 90, 180)}
+        ),
+        "cpu": Preset(3, {"train_size": 60000, "test_size": 10000, "epochs": 10, "angles": ANGLES}),
+        "paper": Preset(
+            10, {"train_size": 60000, "test_size": 10000, "epochs": 30, "angles": ANGLES}
+        ),
+    },
+    run=run,
+    draw=partial(
+        draw_curves,
+        metrics=("accuracy", "log_likelihood", "ece"),
+        xlabel="rotation (degrees)",
+        title="Rotated MNIST",
+    ),
+    claims=claims,
+)

@@ -1,0 +1,57 @@
+"""What an experiment of the paper is: cells of (model, seed), each giving numbers over shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from felbo.paper.results import Observation, Summary
+
+
+class Claim(NamedTuple):
+    """A qualitative statement of the paper and whether the measured numbers bear it out."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How large a study is run.
+
+    Attributes:
+        seeds: number of seeds, 0 … seeds − 1.
+        settings: passed to every cell as they are; plain numbers, strings and tuples.
+    """
+
+    seeds: int
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One experiment: declared here, run by :mod:`felbo.paper.runner`.
+
+    Attributes:
+        name: as typed on the command line, with hyphens.
+        title: heading of the figure.
+        models: the series in the order of the legend, each with the relative cost of a cell.
+        presets: ``smoke`` (seconds), ``cpu`` (reduced), ``paper`` (full protocol).
+        run: ``run(model, seed, settings)`` trains and measures one cell.
+        draw: ``draw(summaries, stem)`` writes the figure.
+        claims: checks the paper's statements on the measured numbers.
+    """
+
+    name: str
+    title: str
+    models: Mapping[str, float]
+    presets: Mapping[str, Preset]
+    run: Callable[[str, int, Mapping[str, Any]], list[Observation]]
+    draw: Callable[[Sequence[Summary], str], None]
+    claims: Callable[[Sequence[Summary]], list[Claim]] = lambda summaries: []
+
+    @property
+    def key(self) -> str:
+        """Name in file names and in the ``experiment`` column."""
+        return self.name.replace("-", "_")

@@ -1,0 +1,106 @@
+"""Curves over a shift, with bands of two standard deviations over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from felbo.report.style import PALETTE, new_figure, save
+
+LABELS = {
+    "accuracy": "accuracy (%)",
+    "log_likelihood": "log-likelihood (nats)",
+    "ece": "calibration error",
+}
+
+
+class Value(Protocol):
+    """A number on a curve: a published one, or the mean of measured ones."""
+
+    @property
+    def metric(self) -> str:
+        """What was measured."""
+
+    @property
+    def model(self) -> str:
+        """The series it belongs to."""
+
+    @property
+    def shift(self) -> float:
+        """Where on the horizontal axis."""
+
+    @property
+    def mean(self) -> float:
+        """The number itself."""
+
+
+class Measured(Value, Protocol):
+    """A number with its spread over seeds."""
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation; NaN for a single seed."""
+
+
+Style = Mapping[str, Any]
+
+
+def by_position(models: Sequence[str]) -> dict[str, Style]:
+    """Give each series the next colour of the palette."""
+    return {model: {"color": PALETTE[i % len(PALETTE)]} for i, model in enumerate(models)}
+
+
+def draw_curves(
+    points: Sequence[Measured],
+    stem: str,
+    *,
+    metrics: Sequence[str],
+    xlabel: str,
+    title: str,
+    published: Sequence[Value] = (),
+    styles: Callable[[Sequence[str]], Mapping[str, Style]] = by_position,
+    xscale: str = "linear",
+    labels: Mapping[str, str] = LABELS,
+) -> None:
+    """Draw one panel per metric and write ``stem.png`` and ``stem.svg``.
+
+    Lines are means over seeds, bands two standard deviations to both sides, circles published
+    values.
+    """
+    shown = [metric for metric in metrics if any(p.metric == metric for p in points)]
+    figure, axes = new_figure(1, len(shown), figsize=(4.6 * len(shown), 4.2), squeeze=False)
+    look = styles(list(dict.fromkeys(p.model for p in points)))
+    for axis, metric in zip(axes[0], shown, strict=True):
+        for model, style in look.items():
+            series = [p for p in points if p.metric == metric and p.model == model]
+            if series:
+                _draw_series(axis, series, model, style)
+            dots = [p for p in published if p.metric == metric and p.model == model]
+            axis.plot(
+                [p.shift for p in dots],
+                [p.mean for p in dots],
+                linestyle="none",
+                marker="o",
+                markersize=3.5,
+                markerfacecolor="none",
+                color=style["color"],
+            )
+        axis.set(xlabel=xlabel, ylabel=labels.get(metric, metric.replace("_", " ")), xscale=xscale)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    note = "  (circles: published)" if published else ""
+    figure.suptitle(title + note)
+    figure.tight_layout()
+    columns = min(len(names), 2 * len(shown))
+    figure.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
+    save(figure, stem)
+
+
+def _draw_series(axis: Any, series: Sequence[Measured], model: str, style: Style) -> None:
+    series = sorted(series, key=lambda p: p.shift)
+    x, y = [p.shift for p in series], [p.mean for p in series]
+    axis.plot(x, y, label=model, **style)
+    band = [0.0 if math.isnan(p.deviation) else 2.0 * p.deviation for p in series]
+    low = [m - b for m, b in zip(y, band, strict=True)]
+    high = [m + b for m, b in zip(y, band, strict=True)]
+    axis.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
