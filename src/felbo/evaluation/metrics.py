@@ -48,17 +48,23 @@ def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int =
         multiclass_calibration_error,
     )
 
-    if probs.dim() != 2 or labels.shape != probs.shape[:1]:
+    if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
         raise ValueError(
-            "Expected probs [B, K] and labels [B], got "
+            "Expected probs [B, K] and labels [B] of at least one item, got "
             f"{list(probs.shape)} and {list(labels.shape)}."
         )
-    classes = probs.shape[-1]
+    if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < 1e-4).all()):
+        raise ValueError(
+            "probs must be probabilities, each row with sum 1; apply softmax to logits."
+        )
+    classes, labels = probs.shape[-1], labels.long()
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
+    # Confidences of exactly 1 belong to the last bin; torchmetrics would open another one for them.
+    below_one = probs.clamp(max=1.0 - torch.finfo(torch.float32).eps)
     return Scores(
         accuracy=100.0 * float(multiclass_accuracy(probs, labels, classes, average="micro")),
         log_likelihood=float(picked.log().mean()),
-        ece=float(multiclass_calibration_error(probs, labels, classes, n_bins=bins, norm="l1")),
+        ece=float(multiclass_calibration_error(below_one, labels, classes, n_bins=bins, norm="l1")),
         brier=float((probs - one_hot).square().sum(-1).mean()),
     )

@@ -17,10 +17,10 @@ class ActiveDropout(nn.Module):
         rate: probability that a value is set to zero, in [0, 1).
         mask: ``"item"`` draws a mask for every item of the batch, ``"draw"`` one mask for the whole
             batch, so that one call is one function.
-        spatial_dims: trailing axes that share a mask (2 for whole feature maps, as ``Dropout2d``).
+        whole_maps: drop whole channels of ``[B, C, ...]``, as ``nn.Dropout2d`` does.
     """
 
-    def __init__(self, rate: float, mask: MaskSharing = "item", spatial_dims: int = 0) -> None:
+    def __init__(self, rate: float, mask: MaskSharing = "item", whole_maps: bool = False) -> None:
         super().__init__()
         if not 0.0 <= rate < 1.0:
             raise ValueError(f"Dropout rate must lie in [0, 1), got {rate}.")
@@ -28,7 +28,7 @@ class ActiveDropout(nn.Module):
             raise ValueError(f"mask must be 'item' or 'draw', got {mask!r}.")
         self.rate = rate
         self.mask: MaskSharing = mask
-        self.spatial_dims = spatial_dims
+        self.whole_maps = whole_maps
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop values of ``x [B, ...]``."""
@@ -37,12 +37,12 @@ class ActiveDropout(nn.Module):
         shape = list(x.shape)
         if self.mask == "draw":
             shape[0] = 1
-        for axis in range(1, self.spatial_dims + 1):
-            shape[-axis] = 1
+        if self.whole_maps:
+            shape[2:] = [1] * len(shape[2:])
         keep = 1.0 - self.rate
         noise = torch.empty(shape, dtype=x.dtype, device=x.device).bernoulli_(keep)
         return x * noise.div_(keep)
 
     def extra_repr(self) -> str:
         """Show the settings when the network is printed."""
-        return f"rate={self.rate}, mask={self.mask!r}, spatial_dims={self.spatial_dims}"
+        return f"rate={self.rate}, mask={self.mask!r}, whole_maps={self.whole_maps}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -69,29 +70,28 @@ class StackedMLP(nn.Module):
         self.layers = nn.ModuleList(_stack_column(column) for column in columns)
 
     @staticmethod
-    def accepts(networks: Sequence[nn.Module]) -> bool:
-        """Whether the networks are ``nn.Sequential`` of linear layers and elementwise functions."""
-        if not all(type(network) is nn.Sequential for network in networks):
-            return False
-        shapes = {repr(network) for network in networks}
-        layers = list(networks[0].children())
-        known = all(
-            type(layer) is nn.Linear
-            or isinstance(layer, _ELEMENTWISE)
-            or (isinstance(layer, nn.Flatten) and position == 0)
-            for position, layer in enumerate(layers)
-        )
-        trained_alike = len({tuple(p.requires_grad for p in n.parameters()) for n in networks}) == 1
+    def accepts(networks: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Sequential]]:
+        """Whether the networks are alike, of linear layers and elementwise functions only.
+
+        A layer that does more than its type says (hooks, normalised or frozen weights) or that
+        shares its weights with another would lose that, so its network is not accepted.
+        """
+        plain = [n for n in networks if type(n) is nn.Sequential and _is_plain(n)]
+        parameters = [p for n in plain for layer in n for p in layer.parameters()]
         return (
-            len(shapes) == 1
-            and known
-            and trained_alike
-            and all(p.requires_grad for p in networks[0].parameters())
-            and any(type(layer) is nn.Linear for layer in layers)
+            len(plain) == len(networks)
+            and len({repr(n) for n in plain}) == 1
+            and len({id(p) for p in parameters}) == len(parameters) > 0
+            and all(p.requires_grad for p in parameters)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x [B, ...]`` to logits ``[M, B, K]``."""
+        if x.dim() != 2 and not isinstance(self.layers[0], nn.Flatten):
+            raise ValueError(
+                "Expected inputs [B, D], since the networks do not begin with nn.Flatten(); "
+                f"got {list(x.shape)}."
+            )
         for layer in self.layers:
             x = layer(x)
         return x
@@ -104,6 +104,21 @@ class StackedMLP(nn.Module):
                 for layer in self.layers
             )
         )
+
+
+def _is_plain(network: nn.Sequential) -> bool:
+    if any(module._forward_hooks or module._forward_pre_hooks for module in network.modules()):
+        return False
+    return all(
+        type(layer) in _ELEMENTWISE
+        or (type(layer) is nn.Linear and "weight" in layer._parameters)
+        or (
+            type(layer) is nn.Flatten
+            and position == 0
+            and (layer.start_dim, layer.end_dim) == (1, -1)
+        )
+        for position, layer in enumerate(network)
+    )
 
 
 def _stack_column(column: Sequence[nn.Module]) -> nn.Module:

@@ -46,7 +46,7 @@ class Mixture:
         self.includes_batch = any(getattr(part, "includes_batch", False) for part in sets)
 
     def __call__(self, x: Tensor) -> Tensor | None:
-        """Return the points of all parts ``[S, ...]`` beside the batch; ``None`` if there are none."""
+        """Return the points of all parts beside the batch ``[S, ...]``, or ``None`` if none."""
         points = []
         for part in self.sets:
             found = part(x)

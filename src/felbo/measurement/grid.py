@@ -13,7 +13,8 @@ class Grid:
     """All points of a regular grid in a box.
 
     Args:
-        bounds: ``(low, high)`` for each input dimension D.
+        bounds: ``(low, high)`` for each input dimension D; the grid begins at ``low`` and holds
+            ``high`` where that is a whole number of steps away.
         step: distance between neighbouring points.
         max_points: refuse larger grids, whose forward pass would not fit in memory.
 
@@ -31,11 +32,15 @@ class Grid:
     ) -> None:
         if not step > 0:
             raise ValueError(f"step must be positive, got {step}.")
+        if not bounds:
+            raise ValueError("bounds needs one pair (low, high) per input dimension, got none.")
         for low, high in bounds:
-            if not low < high:
-                raise ValueError(f"Each bound is (low, high) with low < high, got {(low, high)}.")
-        # The half step keeps the upper bound despite rounding.
-        self.shape = tuple(int((high - low) / step + 0.5) + 1 for low, high in bounds)
+            if not -math.inf < low < high < math.inf:
+                raise ValueError(
+                    f"Each bound is finite, (low, high) with low < high, got {(low, high)}."
+                )
+        # The small part of a step keeps the upper bound despite rounding.
+        self.shape = tuple(int((high - low) / step + 1e-6) + 1 for low, high in bounds)
         if math.prod(self.shape) > max_points:
             raise ValueError(
                 f"This grid has {math.prod(self.shape)} points, more than max_points = "

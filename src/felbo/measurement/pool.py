@@ -18,6 +18,8 @@ class Pool:
     def __init__(
         self, data: Tensor, size: int | None = None, generator: torch.Generator | None = None
     ) -> None:
+        if len(data) == 0:
+            raise ValueError("The pool is empty; pass at least one point.")
         if size is not None and not 1 <= size <= len(data):
             raise ValueError(f"size must lie in 1 … {len(data)}, the size of the pool, got {size}.")
         self.data = data

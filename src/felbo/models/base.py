@@ -35,12 +35,12 @@ class StochasticClassifier(nn.Module, ABC):
     def weight_kl(self) -> Tensor:
         """KL[q(w) || p(w)], summed over all weights; 0 for a model without a weight posterior."""
         parameter = next(self.parameters(), None)
-        return torch.zeros((), device=None if parameter is None else parameter.device)
+        return torch.zeros(()) if parameter is None else parameter.new_zeros(())
 
     def resolve_samples(self, num_samples: int | None) -> int:
-        """Return the number of draws to take, refusing anything but a positive integer."""
-        if num_samples is None:
-            return self.training_samples if self.training else self.evaluation_samples
-        if num_samples < 1:
-            raise ValueError(f"num_samples must be at least 1, got {num_samples}.")
-        return num_samples
+        """Return the number of draws to take, refusing less than one."""
+        default = self.training_samples if self.training else self.evaluation_samples
+        samples = default if num_samples is None else num_samples
+        if samples < 1:
+            raise ValueError(f"The number of draws must be at least 1, got {samples}.")
+        return samples

@@ -9,16 +9,10 @@ from torch import Tensor, nn
 
 from felbo.layers import ActiveDropout
 from felbo.layers.dropout import MaskSharing
-from felbo.models._conversion import WEIGHT_LAYERS, selected_layers
+from felbo.models._conversion import WEIGHT_LAYERS, replace_layers, selected_layers
 from felbo.models.base import StochasticClassifier
 
-# Each with the number of trailing axes that share a mask.
-_DROPOUT_LAYERS: dict[type[nn.Module], int] = {
-    nn.Dropout: 0,
-    nn.Dropout1d: 1,
-    nn.Dropout2d: 2,
-    nn.Dropout3d: 3,
-}
+_DropoutLayer = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
 
 
 class MCDropout(StochasticClassifier):
@@ -26,6 +20,7 @@ class MCDropout(StochasticClassifier):
 
     A network that has dropout layers keeps them where they are. One that has none gets dropout
     before every linear and convolutional layer, the first included, as in the original MC Dropout.
+    A call of ``torch.nn.functional.dropout`` inside the network is no layer and cannot be seen.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -54,24 +49,21 @@ class MCDropout(StochasticClassifier):
     ) -> None:
         super().__init__()
         self.network = copy.deepcopy(network)
-        self.mask: MaskSharing = mask
         self.evaluation_samples = evaluation_samples
-        if not _take_over_dropout(self.network, rate, mask):
-            inserted = ActiveDropout(0.2 if rate is None else rate, mask)
-            for layer in selected_layers(self.network, WEIGHT_LAYERS, skip).values():
-                layer.register_forward_pre_hook(_DropInputs(inserted))
+        if _take_over_dropout(self.network, rate, mask):
+            if skip:
+                raise ValueError(
+                    f"skip={skip!r} says where no dropout is inserted, but the network has dropout "
+                    "layers of its own and none is inserted; leave skip away."
+                )
+            return
+        inserted = ActiveDropout(0.2 if rate is None else rate, mask)
+        for layer in selected_layers(self.network, WEIGHT_LAYERS, skip).values():
+            layer.register_forward_pre_hook(_DropInputs(inserted))
 
     def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh mask for each draw."""
-        samples = self.resolve_samples(num_samples)
-        if samples == 1:
-            logits: Tensor = self.network(x)
-            return logits.unsqueeze(0)
-        if self.mask == "draw":
-            return torch.stack([self.network(x) for _ in range(samples)])
-        # Masks differ from item to item anyway, so all draws run as one large batch.
-        folded: Tensor = self.network(x.repeat(samples, *[1] * (x.dim() - 1)))
-        return folded.view(samples, len(x), -1)
+        return torch.stack([self.network(x) for _ in range(self.resolve_samples(num_samples))])
 
 
 class _DropInputs:
@@ -86,11 +78,14 @@ class _DropInputs:
 
 def _take_over_dropout(network: nn.Module, rate: float | None, mask: MaskSharing) -> bool:
     """Replace the network's own dropout layers by active ones; tell whether there were any."""
-    found = False
-    for parent in list(network.modules()):
-        for name, child in parent.named_children():
-            if type(child) in _DROPOUT_LAYERS:
-                own_rate = child.p if rate is None else rate
-                setattr(parent, name, ActiveDropout(own_rate, mask, _DROPOUT_LAYERS[type(child)]))
-                found = True
-    return found
+
+    def activate(layer: nn.Module) -> ActiveDropout:
+        assert isinstance(layer, _DropoutLayer)
+        own_rate = layer.p if rate is None else rate
+        return ActiveDropout(own_rate, mask, whole_maps=not isinstance(layer, nn.Dropout))
+
+    found: dict[str, nn.Module] = {
+        n: m for n, m in network.named_modules() if isinstance(m, _DropoutLayer)
+    }
+    replace_layers(network, found, activate)
+    return bool(found)

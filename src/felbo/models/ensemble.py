@@ -35,7 +35,16 @@ class Ensemble(StochasticClassifier):
         super().__init__()
         if members < 1:
             raise ValueError(f"An ensemble needs at least 1 member, got {members}.")
-        self._assemble([factory() for _ in range(members)])
+        networks = [factory() for _ in range(members)]
+        if len({id(network) for network in networks}) < members:
+            raise ValueError(
+                "The factory returned the same network twice; its members would share their "
+                "weights. Pass a function that builds a new network, e.g. lambda: my_net()."
+            )
+        self.training_samples = self.evaluation_samples = members
+        self.members: StackedMLP | nn.ModuleList = (
+            StackedMLP(networks) if StackedMLP.accepts(networks) else nn.ModuleList(networks)
+        )
 
     @classmethod
     def from_networks(cls, networks: Sequence[nn.Module]) -> Ensemble:
@@ -44,19 +53,6 @@ class Ensemble(StochasticClassifier):
             raise ValueError("An ensemble needs at least 1 network, got none.")
         copies = iter([copy.deepcopy(network) for network in networks])
         return cls(lambda: next(copies), members=len(networks))
-
-    def _assemble(self, networks: list[nn.Module]) -> None:
-        if len({id(network) for network in networks}) < len(networks):
-            raise ValueError(
-                "The factory returned the same network twice; its members would share their "
-                "weights. Pass a function that builds a new network, e.g. lambda: my_net()."
-            )
-        self.training_samples = self.evaluation_samples = len(networks)
-        self.members: StackedMLP | nn.ModuleList = (
-            StackedMLP([n for n in networks if isinstance(n, nn.Sequential)])
-            if StackedMLP.accepts(networks)
-            else nn.ModuleList(networks)
-        )
 
     def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
         """Return the members' logits ``[M, B, K]``; ``num_samples`` may only be M."""

@@ -71,7 +71,11 @@ class ClassifierPrior:
                 f"predict_proba should return [{len(x)}, K] probabilities, "
                 f"got shape {list(probs.shape)}."
             )
-        if not bool(((probs >= 0) & (probs <= 1 + 1e-6)).all()):
-            raise ValueError("predict_proba returned values outside [0, 1] or NaN.")
+        if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < 1e-4).all()):
+            raise ValueError(
+                "predict_proba should return rows of probabilities that sum to 1, "
+                f"got values from {probs.min():.3g} to {probs.max():.3g} and sums from "
+                f"{probs.sum(-1).min():.3g} to {probs.sum(-1).max():.3g}."
+            )
         precision = probs.shape[-1] if self.precision is None else self.precision
         return precision * dirichlet.smooth(probs, self.smoothing)

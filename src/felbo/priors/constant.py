@@ -23,7 +23,9 @@ class DirichletPrior:
     """
 
     def __init__(self, concentration: Sequence[float] | Tensor) -> None:
-        beta = torch.as_tensor(concentration, dtype=torch.get_default_dtype())
+        beta = torch.as_tensor(concentration).detach()
+        if not beta.is_floating_point():
+            beta = beta.to(torch.get_default_dtype())
         if beta.dim() != 1 or len(beta) < 2:
             raise ValueError(
                 "concentration must be a vector of K ≥ 2 numbers, one per class; "

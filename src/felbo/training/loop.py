@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
+from felbo.random import torch_seed
 from felbo.training.batches import TensorBatches
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def fit(
         optimizer: makes another optimiser from the parameters,
             e.g. ``lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)``.
         scheduler: makes a learning-rate scheduler, stepped once per epoch.
-        seed: of the shuffle (tensors only); ``None`` is torch's global generator.
+        seed: of the shuffle and of the model's draws, which then do not depend on what ran before
+            and leave torch's generators as they were; ``None`` draws from those.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar with loss, nll and kl.
         on_epoch: called after each epoch with its number and mean loss.
@@ -84,11 +86,11 @@ def fit(
     make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate))
     wrapped, stepper = fabric.setup(model, make_optimizer(model.parameters()))
     schedule = scheduler(stepper) if scheduler else None
-    batches = _batches(data, batch_size, seed, fabric)
+    batches = _batches(data, batch_size, fabric)
     history = History()
     try:
         model.train()
-        with _progress_bar(progress and fabric.is_global_zero) as bar:
+        with torch_seed(seed), _progress_bar(progress and fabric.is_global_zero) as bar:
             task = bar.add_task("training", total=epochs, loss="")
             for epoch in range(epochs):
                 mean = _epoch(fabric, wrapped, stepper, objective, batches)
@@ -123,13 +125,15 @@ def _epoch(
     steps, sums = 0, torch.zeros(3, device=fabric.device)
     for x, y in batches:
         loss = objective(model, x, y)
+        optimizer.zero_grad()
         fabric.backward(loss.total)
         optimizer.step()
-        optimizer.zero_grad()
-        sums += torch.stack([loss.total.detach(), loss.nll.detach(), loss.kl.detach()])
+        sums = sums + torch.stack([loss.total.detach(), loss.nll.detach(), loss.kl.detach()])
         steps += 1
     if steps == 0:
-        raise ValueError("The data gave no batch in this epoch; a generator can be read only once.")
+        raise ValueError(
+            "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
+        )
     mean = Loss(*(sums / steps).unbind())
     if not bool(mean.total.isfinite()):
         raise FloatingPointError(
@@ -142,19 +146,20 @@ def _epoch(
 def _batches(
     data: DataLoader[Any] | tuple[Tensor, Tensor],
     batch_size: int | None,
-    seed: int | None,
     fabric: Fabric,
 ) -> Iterable[tuple[Tensor, Tensor]]:
     if isinstance(data, tuple):
-        generator = None if seed is None else torch.Generator().manual_seed(seed)
         x, y = (fabric.to_device(part) for part in data)
-        return TensorBatches(x, y, batch_size, generator)
-    if batch_size is not None or seed is not None:
-        raise ValueError(
-            "batch_size and seed are for tensors; a DataLoader sets its own batch_size and generator."
+        return TensorBatches(x, y, batch_size)
+    if not isinstance(data, DataLoader):
+        raise TypeError(
+            f"data must be a DataLoader or a tuple of tensors (x, y), got {type(data).__name__}."
         )
-    loader: Iterable[tuple[Tensor, Tensor]] = fabric.setup_dataloaders(data)
-    return loader
+    if batch_size is not None:
+        raise ValueError(
+            f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
+        )
+    return cast("DataLoader[Any]", fabric.setup_dataloaders(data))
 
 
 def _describe(mean: Loss) -> str:
