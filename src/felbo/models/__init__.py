@@ -1,6 +1,7 @@
 """Stochastic classifiers: each turns a network into draws of its logits."""
 
 from felbo.models.base import StochasticClassifier
+from felbo.models.concentration import ConcentrationNetwork
 from felbo.models.dropout import MCDropout
 from felbo.models.ensemble import Ensemble
 from felbo.models.mean_field import MeanField
@@ -8,4 +9,13 @@ from felbo.models.point import MAP
 from felbo.models.radial import Radial
 from felbo.models.rank1 import Rank1
 
-__all__ = ["MAP", "Ensemble", "MCDropout", "MeanField", "Radial", "Rank1", "StochasticClassifier"]
+__all__ = [
+    "MAP",
+    "ConcentrationNetwork",
+    "Ensemble",
+    "MCDropout",
+    "MeanField",
+    "Radial",
+    "Rank1",
+    "StochasticClassifier",
+]

@@ -1,0 +1,98 @@
+"""Prior Networks: a sharp Dirichlet where there are labels, a flat one out of distribution."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from felbo import dirichlet
+from felbo.measurement import MeasurementSet
+from felbo.models import StochasticClassifier
+from felbo.models.concentration import concentration_of
+from felbo.objectives._checks import check_labels
+from felbo.objectives.loss import Loss
+
+Direction = Literal["reverse", "forward"]
+
+
+class PriorNetwork:
+    """Divergence from a target Dirichlet, one on training data and one on out-of-distribution data.
+
+    ``loss = mean_B D(α, t(y)) + w · mean_S D(α, 1)``,  ``t(y) = precision · ((1 − γ) e_y + γ / K)``
+
+    with D(α, t) = KL(Dir(α) ‖ Dir(t)) in the reverse and KL(Dir(t) ‖ Dir(α)) in the forward
+    direction. The forward divergence averages over several targets at one input, also where that
+    gives a Dirichlet with most of its mass in the corners; the reverse one gives a flatter
+    Dirichlet of the same mean (Malinin and Gales, 2018, "Predictive Uncertainty Estimation via
+    Prior Networks"; 2019, "Reverse KL-Divergence Training of Prior Networks").
+
+    In the :class:`Loss`, ``nll`` is the first divergence and ``kl`` the second.
+
+    Args:
+        ood: maps the batch to inputs ``[S, ...]`` from outside the data, for instance
+            :class:`felbo.measurement.Pool` or :class:`felbo.measurement.Augmented`.
+        direction: ``"reverse"`` or ``"forward"``.
+        precision: Σ t, of the target at labelled inputs.
+        smoothing: γ, which keeps the target inside the simplex. With γ = K / precision every wrong
+            class has t = 1.
+        ood_weight: w.
+
+    Example:
+        >>> import torch, felbo
+        >>> model = felbo.ConcentrationNetwork(felbo.networks.mlp(2, (25,), 3))
+        >>> objective = felbo.PriorNetwork(ood=felbo.measurement.Augmented(lambda x: x + 10.0))
+        >>> loss = objective(model, torch.zeros(8, 2), torch.zeros(8, dtype=torch.int64))
+        >>> loss.total.backward()
+    """
+
+    def __init__(
+        self,
+        ood: MeasurementSet,
+        direction: Direction = "reverse",
+        precision: float = 100.0,
+        smoothing: float = 0.1,
+        ood_weight: float = 1.0,
+    ) -> None:
+        if direction not in ("reverse", "forward"):
+            raise ValueError(f"direction must be 'reverse' or 'forward', got {direction!r}.")
+        if not 0 < precision < float("inf"):
+            raise ValueError(f"precision must be positive and finite, got {precision}.")
+        if not 0 < smoothing < 1:
+            raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
+        if not 0 <= ood_weight < float("inf"):
+            raise ValueError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
+        if getattr(ood, "includes_batch", False):
+            raise ValueError(
+                "ood holds the training batch, which cannot be out of distribution at the same "
+                "time; leave Batch() out of it."
+            )
+        self.ood = ood
+        self.direction: Direction = direction
+        self.precision = precision
+        self.smoothing = smoothing
+        self.ood_weight = ood_weight
+
+    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+        """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
+        points = self.ood(x)
+        if points is None or len(points) == 0:
+            raise ValueError("ood gave no points; Prior Networks need out-of-distribution inputs.")
+        alpha = concentration_of(model, torch.cat([x, points]))
+        check_labels(y, len(x), alpha.shape[-1])
+        inside, outside = alpha[: len(x)], alpha[len(x) :]
+        nll = self.divergence(inside, self.target(y, inside)).mean()
+        kl = self.divergence(outside, torch.ones_like(outside)).mean()
+        return Loss(total=nll + self.ood_weight * kl, nll=nll.detach(), kl=kl.detach())
+
+    def target(self, labels: Tensor, like: Tensor) -> Tensor:
+        """Concentration around the smoothed labels ``[B]``, with the shape of ``like [B, K]``."""
+        one_hot = torch.zeros_like(like).scatter_(-1, labels.long()[:, None], 1.0)
+        return self.precision * dirichlet.smooth(one_hot, self.smoothing)
+
+    def divergence(self, concentration: Tensor, target: Tensor) -> Tensor:
+        """D(α, t) in the chosen direction, ``[...]`` for two concentrations ``[..., K]``."""
+        if self.direction == "reverse":
+            return dirichlet.kl_divergence(concentration, target)
+        return dirichlet.kl_divergence(target, concentration)
