@@ -1,0 +1,77 @@
+"""Unpack a published archive without trusting what it says about itself."""
+
+import gzip
+import hashlib
+import os
+import tarfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from felbo.data.errors import CorruptDataError
+from felbo.data.registry import DataFile
+
+__all__ = ["extract_expected"]
+
+CHUNK = 1 << 20
+
+
+def extract_expected(
+    archive: Path, folder: Path, files: Iterable[DataFile], *, remedy: str = ""
+) -> None:
+    """Take the expected members, and no others, out of a tar.gz archive.
+
+    A member counts when it is a regular file called `<folder name>/<file name>`; links, devices,
+    absolute paths and everything unexpected are passed over. Its target is made from the registry's
+    name, never from the archive's, and it is moved into place only after its md5 was checked.
+
+    Args:
+        archive: The archive.
+        folder: The data set's folder; created where needed.
+        files: What to take out.
+        remedy: What an error tells the reader to do.
+
+    Raises:
+        CorruptDataError: An archive that cannot be read, a member with another md5, or one missing.
+    """
+    wanted = {f"{folder.name}/{file.name}": file for file in files}
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                if member.isreg() and member.name in wanted:
+                    content = tar.extractfile(member)
+                    assert content is not None  # regular files always have content
+                    _store(content, folder, wanted.pop(member.name), archive, remedy)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorruptDataError(
+            archive, expected="a readable tar.gz archive", came=str(error), remedy=remedy
+        ) from error
+    if wanted:
+        raise CorruptDataError(
+            archive,
+            expected=f"the members {', '.join(sorted(wanted))}",
+            came="an archive without them",
+            remedy=remedy,
+        )
+
+
+def _store(content: IO[bytes], folder: Path, file: DataFile, archive: Path, remedy: str) -> None:
+    part = folder / f"{file.name}.part"
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with part.open("wb") as target:
+            while chunk := content.read(CHUNK):
+                digest.update(chunk)
+                target.write(chunk)
+        if not file.accepts(digest.hexdigest()):
+            raise CorruptDataError(
+                f"{archive}, member {folder.name}/{file.name}",
+                expected=f"md5 {file.md5}",
+                came=f"md5 {digest.hexdigest()}",
+                remedy=remedy,
+            )
+        os.replace(part, folder / file.name)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+"""Fetch files from their mirrors: resumed, checked, and only then moved into place."""
+
+import os
+from pathlib import Path
+
+import pooch
+import requests
+from filelock import FileLock
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from felbo.data.archive import extract_expected
+from felbo.data.errors import DownloadError
+from felbo.data.integrity import FileState, report
+from felbo.data.location import data_root, fetch_command
+from felbo.data.registry import DataFile, DatasetInfo, dataset_info
+
+__all__ = ["download_file", "fetch"]
+
+CHUNK = 1 << 16
+CONNECT_AND_READ_TIMEOUT = (10.0, 60.0)
+
+
+def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bool = True) -> Path:
+    """Make sure that every file of a data set is there and has its published hash.
+
+    Good files are left alone, missing and bad ones are downloaded. Processes that fetch the same
+    data set at once wait for one another.
+
+    Args:
+        name: The data set.
+        root: The data root; see :func:`felbo.data.location.data_root`.
+        progress: Show a progress bar when standard error is a terminal.
+
+    Returns:
+        The folder of the data set.
+
+    Raises:
+        DownloadError: No mirror delivered a file.
+        CorruptDataError: A downloaded archive does not hold the published files.
+    """
+    info = dataset_info(name)
+    base = data_root(root)
+    folder = base / info.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".fetch.lock"):
+        wanted = [
+            file
+            for file in info.files
+            if report(folder / file.name, file).state is not FileState.GOOD
+        ]
+        if info.archive is None:
+            for file in wanted:
+                download_file(file, info.mirrors, folder, progress=progress)
+        elif wanted:
+            _fetch_archive(info, info.archive, base, wanted, progress)
+    return folder
+
+
+def _fetch_archive(
+    info: DatasetInfo, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
+) -> None:
+    packed = base / archive.name
+    was_there = packed.exists()
+    download_file(archive, info.mirrors, base, progress=progress)
+    remedy = f"Delete the archive and run `{fetch_command(info.name, base)}` again."
+    extract_expected(packed, base / info.folder, wanted, remedy=remedy)
+    if not was_there:  # an archive that somebody put there is theirs to keep
+        packed.unlink()
+
+
+def download_file(
+    file: DataFile, mirrors: tuple[str, ...], folder: Path, *, progress: bool = True
+) -> Path:
+    """Download one file from the first mirror that delivers it whole.
+
+    What arrived before an interruption stays in `<name>.part` and is carried on from, on whichever
+    mirror answers next. Content with another hash is thrown away; when part of it came from an
+    earlier attempt, the same mirror is asked once more for the whole file, since the first part may
+    have been the bad one.
+
+    Raises:
+        DownloadError: Every mirror failed.
+    """
+    part = folder / f"{file.name}.part"
+    failures: list[str] = []
+    for mirror in mirrors:
+        url = mirror + file.name
+        resumed = part.exists()
+        failure = _attempt(url, file, folder, part, progress)
+        if failure and resumed and not part.exists():
+            failure = _attempt(url, file, folder, part, progress)
+        if failure is None:
+            return folder / file.name
+        failures.append(f"  {url}: {failure}")
+    raise DownloadError(
+        f"{file.name} could not be downloaded to {folder}; tried\n"
+        + "\n".join(failures)
+        + "\nCheck the connection and run the same command again: a download that was interrupted"
+        " carries on where it stopped."
+    )
+
+
+def _attempt(url: str, file: DataFile, folder: Path, part: Path, progress: bool) -> str | None:
+    """Try one address; None on success, else what went wrong."""
+    try:
+        pooch.retrieve(
+            url,
+            known_hash=f"md5:{file.md5}",
+            fname=file.name,
+            path=folder,
+            downloader=_ResumingDownloader(part, progress),
+        )
+    except requests.RequestException as error:
+        return f"{type(error).__name__}: {error}"
+    except ValueError:
+        return f"the content does not have the published md5 {file.md5}"
+    return None
+
+
+class _ResumingDownloader:
+    """Pooch's downloader protocol over HTTP, with a `.part` file that survives interruptions."""
+
+    def __init__(self, part: Path, progress: bool) -> None:
+        self.part = part
+        self.progress = progress
+
+    def __call__(self, url: str, output_file: str, pooch: object, check_only: bool = False) -> None:
+        """Complete the part file, then hand it over to pooch to be checked and moved."""
+        have = self.part.stat().st_size if self.part.exists() else 0
+        # identity: a server must not unpack or repack a .gz on the way, the hash is of the file.
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with requests.get(
+            url, headers=headers, stream=True, timeout=CONNECT_AND_READ_TIMEOUT
+        ) as response:
+            # 416: there is nothing beyond what is here, so the part is whole; its hash will tell.
+            if not (have and response.status_code == requests.codes.range_not_satisfiable):
+                response.raise_for_status()
+                self._receive(response, have, Path(url).name)
+        os.replace(self.part, output_file)
+
+    def _receive(self, response: requests.Response, have: int, label: str) -> None:
+        resuming = response.status_code == requests.codes.partial_content
+        start = have if resuming else 0  # 200: the server sends all of it again
+        length = response.headers.get("Content-Length")
+        total = start + int(length) if length is not None else None
+        with _progress_bar(self.progress) as bar, self.part.open("ab" if start else "wb") as target:
+            task = bar.add_task(label, total=total, completed=start)
+            for chunk in response.iter_content(CHUNK):
+                target.write(chunk)
+                bar.advance(task, len(chunk))
+
+
+def _progress_bar(show: bool) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (show and console.is_terminal),
+    )
