@@ -83,7 +83,7 @@ def fit(
         raise ValueError(f"epochs must be at least 1, got {epochs}.")
     fabric = fabric or _best_device()
     was_training = model.training
-    make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate))
+    make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate, fused=True))
     wrapped, stepper = fabric.setup(model, make_optimizer(model.parameters()))
     schedule = scheduler(stepper) if scheduler else None
     batches = _batches(data, batch_size, fabric)
