@@ -79,20 +79,22 @@ class Rank1Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x [B, ...]`` as the plain layer would, item i by member ``i % R``."""
         self._check_axes(x)
-        member = torch.arange(len(x), device=x.device) % self.members
-        y: Tensor = self.shared(x * self._per_item(self.input(), member, x))
-        y = y * self._per_item(self.output(), member, x)
-        return y if self.bias is None else y + self._per_item(self.bias, member, x)
+        y: Tensor = self.shared(x * self._per_item(self.input(), x))
+        y = y * self._per_item(self.output(), x)
+        return y if self.bias is None else y + self._per_item(self.bias, x)
 
     def kl(self, prior_std: float) -> Tensor:
         """KL of the factors to N(1, prior_std²), averaged over the members; a scalar."""
         return self.input.kl(prior_std) + self.output.kl(prior_std)
 
-    def _per_item(self, vectors: Tensor, member: Tensor, x: Tensor) -> Tensor:
-        """Give each item its member's vector, shaped to broadcast over the other axes."""
+    def _per_item(self, vectors: Tensor, x: Tensor) -> Tensor:
+        """Give item i of ``x`` the vector of member i % R, shaped to broadcast over other axes."""
+        rounds = -(-len(x) // self.members)
+        # Repeating, unlike indexing, has a gradient that is a plain sum.
+        per_item = vectors.repeat(rounds, 1)[: len(x)]
         if self.spatial_dims is None:
-            return vectors[member].view(len(x), *[1] * (x.dim() - 2), -1)
-        return vectors[member].view(len(x), -1, *[1] * self.spatial_dims)
+            return per_item.view(len(x), *[1] * (x.dim() - 2), vectors.shape[1])
+        return per_item.view(len(x), vectors.shape[1], *[1] * self.spatial_dims)
 
     def _check_axes(self, x: Tensor) -> None:
         if self.spatial_dims is None and x.dim() < 2:
