@@ -42,5 +42,5 @@ class StochasticClassifier(nn.Module, ABC):
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
         if samples < 1:
-            raise ValueError(f"The number of draws must be at least 1, got {samples}.")
+            raise ValueError(f"num_samples must be at least 1, got {samples}.")
         return samples

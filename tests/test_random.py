@@ -1,0 +1,51 @@
+import random
+
+import numpy as np
+import torch
+
+from felbo.random import seed_everything, torch_seed
+
+
+def draws():
+    return random.random(), np.random.rand(), torch.rand(()).item()  # noqa: NPY002
+
+
+def test_one_seed_repeats_python_numpy_and_torch():
+    seed_everything(7)
+    first = draws()
+    seed_everything(7)
+    assert draws() == first
+    seed_everything(8)
+    assert all(a != b for a, b in zip(draws(), first, strict=True))
+
+
+def test_torch_seed_repeats_inside_and_leaves_the_outer_stream_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    before = torch.rand(2)
+    with torch_seed(1):
+        inner = torch.rand(2)
+    with torch_seed(1):
+        assert torch.equal(torch.rand(2), inner)
+    assert torch.equal(torch.cat([before, torch.rand(2)]), expected)
+
+
+def test_torch_seed_puts_the_generator_back_after_an_error():
+    state = torch.get_rng_state()
+    try:
+        with torch_seed(1):
+            torch.rand(2)
+            raise KeyError
+    except KeyError:
+        pass
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_seed_draws_from_the_outer_stream():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    with torch_seed(None):
+        assert torch.equal(torch.rand(2), expected)
+    assert not torch.equal(torch.rand(2), expected)
