@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from felbo.dirichlet._implicit import attach_gradient
-from felbo.dirichlet._precision import TINY, Solution, solve
+from felbo.dirichlet._precision import Solution, solve
+from felbo.dirichlet._statistics import spread_of_draws, spread_of_statistics
 from felbo.dirichlet._validation import (
     check_bracket,
     check_draws,
@@ -30,8 +31,8 @@ class DirichletFit(NamedTuple):
         concentration: ``precision * mean``, ``[..., K]``.
         precision: Precision z, ``[...]``.
         mean: Mean of the draws, ``[..., K]``.
-        iterations: Newton steps that each item took, ``[...]``, int64; zero where the first look at an
-            end of the bracket shows that the maximum is there.
+        iterations: Newton steps that each item took, ``[...]``, int64; zero where the first look at
+            an end of the bracket shows that the maximum is there.
         converged: Whether the last step was below the tolerance, ``[...]``, bool.
     """
 
@@ -74,11 +75,11 @@ def fit(
         z = \arg\max_z \; \ln\Gamma(z) - \sum_k \ln\Gamma(z \bar a_k) + z \sum_k \bar a_k \bar l_k,
         \qquad \bar a = \tfrac1M \sum_m f_m, \quad \bar l = \tfrac1M \sum_m \log f_m
 
-    over ``[min_precision, max_precision]``. The draws are taken as they are; see :func:`smooth`. A class
-    that no draw allows drops out, and a class that only some draws rule out drives the precision to
-    ``min_precision``. Draws that agree exactly have no finite maximum and get ``max_precision``.
-    The result is within 1e-4 of the maximiser (relative), in float32 too: statistics are taken in
-    float64, and in a form in which draws that nearly agree do not cancel.
+    over ``[min_precision, max_precision]``. The draws are taken as they are; see :func:`smooth`. A
+    class that no draw allows drops out, and a class that only some draws rule out drives the
+    precision to ``min_precision``. Draws that agree exactly have no finite maximum and get
+    ``max_precision``. The result is within 1e-4 of the maximiser (relative), for float32 too:
+    statistics are taken in float64, in a form in which draws that nearly agree do not cancel.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``, float32 or float64.
@@ -86,8 +87,9 @@ def fit(
         max_precision: Upper end of the bracket; 1e8 unless given, which is the scale at which the
             draws differ by the rounding of float32. The number of training examples is a natural
             choice. A single draw needs it, and takes it as its precision.
-        differentiable: Let gradients flow to ``probs``, through the mean and, by the implicit function
-            theorem, through the precision (zero where an end of the bracket is the maximum).
+        differentiable: Let gradients flow to ``probs``, through the mean and, by the implicit
+            function theorem, through the precision (zero where an end of the bracket is the
+            maximum). They can be taken once.
 
     Returns:
         The fit, in the dtype of ``probs``; constant for autograd unless ``differentiable``.
@@ -111,17 +113,16 @@ def fit(
             "or max_precision, which is then the precision (the number of training examples, say)."
         )
     check_simplex(probs)
-    draws = probs.double() if differentiable else probs.detach().double()
-    mean = draws.mean(0)
-    solution = solve(
-        mean.detach(), _spread(draws.detach(), mean.detach()), lower, upper, _tolerance(probs)
-    )
+    mean, spread = spread_of_draws(probs.detach())
+    solution = solve(mean, spread, lower, upper, _tolerance(probs))
     precision = solution.precision
     if differentiable:
+        draws = probs.double()
+        mean = draws.mean(0)
         inside = (precision > lower) & (precision < upper)
-        # The logarithm of a zero has no gradient. Zeros occur where the precision does not depend on
-        # them: in items at the lower end, and in classes that have dropped out.
-        moves = inside.unsqueeze(-1) & (mean >= TINY)
+        # The logarithm of a zero has no gradient. Zeros occur where the precision does not depend
+        # on them: in items at the lower end, and in classes that have dropped out.
+        moves = inside.unsqueeze(-1) & (mean > 0)
         mean_log = torch.where(moves, draws, 1.0).log().mean(0)
         precision = attach_gradient(precision, inside, mean, mean_log)
     return _assemble(mean, precision, solution, probs.dtype)
@@ -137,11 +138,12 @@ def fit_statistics(
 ) -> DirichletFit:
     r"""Fit a Dirichlet to the sufficient statistics of draws that are never held together.
 
-    The same maximum as :func:`fit`, from :math:`\bar a` and :math:`\bar l`. The precision depends on the
-    small difference :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k) \approx (K - 1) / 2z`: statistics
-    rounded to float32 limit it to a relative error of about :math:`10^{-7} z`. Accumulate them in
-    float64 where high precisions matter. The simplex is not checked here; an item with NaN comes back
-    with a precision of NaN and ``converged`` false.
+    The same maximum as :func:`fit`, from :math:`\bar a` and :math:`\bar l`. The precision depends
+    on the small difference
+    :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k) \approx (K - 1) / 2z`: rounding the
+    statistics to float32 costs a relative error of about :math:`10^{-7} z / K`. Accumulate them in
+    float64 where high precisions matter. The simplex is not checked here; an item with NaN comes
+    back with a precision of NaN and ``converged`` false.
 
     Args:
         mean: :math:`\bar a`, ``[..., K]``, float32 or float64.
@@ -158,9 +160,7 @@ def fit_statistics(
     if not differentiable:
         mean, mean_log = mean.detach(), mean_log.detach()
     a, l = mean.double(), mean_log.double()
-    with torch.no_grad():
-        log_ratio = a.clamp(min=TINY).log_().sub_(l)
-        spread = torch.where(a < TINY, 0.0, log_ratio).mul_(a).sum(-1)
+    spread = spread_of_statistics(a.detach(), l.detach())
     solution = solve(a.detach(), spread, lower, upper, _tolerance(mean))
     precision = solution.precision
     if differentiable:
@@ -169,21 +169,8 @@ def fit_statistics(
     return _assemble(a, precision, solution, mean.dtype)
 
 
-def _spread(draws: Tensor, mean: Tensor) -> Tensor:
-    r"""Return :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)`, ``[...]``, of ``[M, ..., K]``.
-
-    With the ratio :math:`r = f / \bar a`, of mean one, D is the mean of
-    :math:`\bar a (r - 1 - \log r)`: every term is a square to first order, so that nothing cancels when
-    the draws nearly agree, and the rounding of the mean enters to second order only.
-    """
-    ratio = draws / mean.clamp(min=TINY)
-    log_ratio = ratio.log()
-    per_class = ratio.sub_(1).sub_(log_ratio).mean(0)
-    return torch.where(mean < TINY, 0.0, per_class).mul_(mean).sum(-1)
-
-
 def _tolerance(like: Tensor) -> float:
-    # A step leaves less than a hundredth of its length: 1e-4 in float32, 1e-6 in float64 at the most.
+    # A step leaves less than a hundredth of its length: 1e-4 in float32, 1e-6 in float64.
     return 1e-2 if like.dtype == torch.float32 else 1e-4
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from felbo.dirichlet import _special
-from felbo.dirichlet._precision import TINY
+from felbo.dirichlet._statistics import TINY
 
 
 class _Precision(torch.autograd.Function):
@@ -31,10 +31,10 @@ class _Precision(torch.autograd.Function):
         return precision.clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
         precision, inside, mean, mean_log = ctx.saved_tensors
-        present = mean >= TINY
+        present = mean > 0
         x = (precision.unsqueeze(-1) * mean).clamp_(min=TINY)
         h, q = _special.h(x), _special.q(x)
         total = torch.where(present, q, 0.0).sum(-1) - _special.q(precision)

@@ -4,10 +4,11 @@ r"""The two functions of one variable that the precision of a Dirichlet is made 
     h(x) = x (\log x - \psi(x)), \qquad q(x) = x^2 \psi'(x) - x
 
 Both fall monotonically from 1 at zero to 1/2 at infinity, and :math:`x h'(x) = h(x) - q(x)`.
-Written with them, the likelihood equation of the precision has no difference of large numbers left.
-Each comes twice: to full accuracy, and as a cheap rational function for starts and slopes. They take
-positive float64 tensors of any shape, and are a handful of in-place operations because
-``torch.digamma`` costs twenty logarithms.
+Written with them, the likelihood equation of the precision has no difference of large numbers.
+Each comes twice: to high accuracy, and as a cheap rational function for starts and slopes. They
+take positive float64 tensors of any shape. ``torch.digamma`` costs as much as twenty logarithms;
+these are short runs of in-place operations. (Constants are floats because PyTorch converts integers
+anew at each call.)
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ def _horner(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 def h(x: Tensor) -> Tensor:
     r"""Evaluate :math:`h(x) = x (\log x - \psi(x))` to a relative error of 1e-11.
 
-    The asymptotic series at :math:`y = x + 5` is brought down by the recurrence of :math:`\psi`. Its four
-    inner terms :math:`1 / (x + i)` pair up around :math:`s = x y + 5`: their sum is
-    :math:`2 s (x + y) / (s^2 - 1)`. The term :math:`i = 0` is exactly one after the scaling by x, and
-    ``log1p`` keeps :math:`\log(y / x)` exact for large x.
+    The asymptotic series at :math:`y = x + 5` is brought down by the recurrence of :math:`\psi`.
+    Its four inner terms :math:`1 / (x + i)` pair up around :math:`s = x y + 5`: their sum is
+    :math:`2 s (x + y) / (s^2 - 1)`. The term of :math:`i = 0` is exactly one after the scaling by
+    x, and ``log1p`` keeps :math:`\log(y / x)` exact for large x.
     """
-    y = x + 5
-    s = (x * y).add_(5)
-    result = (x + y).mul_(s).mul_(2).div_(s.square_().sub_(1))
-    result.sub_((5 / x).log1p_())
-    y.reciprocal_()
-    square = y * y
-    result.add_(y, alpha=0.5).add_(_horner(_DIGAMMA, square).mul_(square))
-    return result.mul_(x).add_(1)
+    y = x + 5.0
+    s = (x * y).add_(5.0)
+    result = (x + y).mul_(s).mul_(2.0).div_(s.mul_(s).sub_(1.0))
+    result.sub_(x.reciprocal().mul_(5.0).log1p_())
+    inverse = y.reciprocal_()
+    square = inverse * inverse
+    result.add_(inverse, alpha=0.5).add_(_horner(_DIGAMMA, square).mul_(square))
+    return result.mul_(x).add_(1.0)
 
 
 def q(x: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ def q(x: Tensor) -> Tensor:
     The :math:`-x` is shared out over the recurrence of :math:`\psi'` by
     :math:`1/x - 1/y = \sum_i 1 / ((x + i)(x + i + 1))`, so that nothing cancels for large x.
     """
-    reciprocals = [(x + i).reciprocal_() for i in range(1, 9)]
+    reciprocals = [(x + float(i)).reciprocal_() for i in range(1, 9)]
     inverse = reciprocals[-1]
     square = inverse * inverse
     result = _horner(_TRIGAMMA, square).mul_(inverse).add_(0.5).mul_(square)
@@ -65,9 +66,9 @@ def q(x: Tensor) -> Tensor:
 def h_rational(x: Tensor) -> Tensor:
     """Approximate :func:`h` to a relative error of 0.33 % over all positive x.
 
-    The three coefficients minimise the largest relative error, found by reweighted least squares.
+    The three coefficients minimise the largest relative error, by reweighted least squares.
     """
-    denominator = (x * 1034.2435).add_(209.96066).mul_(x).add_(1)
+    denominator = (x * 1034.2435).add_(209.96066).mul_(x).add_(1.0)
     return (x * 96.438551).add_(0.5).div_(denominator).add_(0.5)
 
 
@@ -76,6 +77,6 @@ def q_rational(x: Tensor) -> Tensor:
 
     The fraction has the first two terms of the expansions at zero and at infinity.
     """
-    numerator = x + 1
-    denominator = (x * numerator).mul_(3).add_(1)
-    return numerator.div_(denominator).add_(1).mul_(0.5)
+    numerator = x + 1.0
+    denominator = (x * numerator).mul_(3.0).add_(1.0)
+    return numerator.div_(denominator).add_(1.0).mul_(0.5)

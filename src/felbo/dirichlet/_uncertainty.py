@@ -1,4 +1,4 @@
-"""How uncertain a prediction is, and why: entropy of the mean split into its two parts."""
+"""How uncertain a prediction is, and why: the entropy of its mean split into two parts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Uncertainty(NamedTuple):
 
     Attributes:
         total: Entropy of the mean prediction.
-        aleatoric: Expected entropy of a prediction.
-        epistemic: Mutual information between label and prediction, never negative.
+        aleatoric: Expected entropy of the prediction: what more training data would leave.
+        epistemic: Mutual information of label and prediction, never negative: what they would take.
     """
 
     total: Tensor
@@ -22,29 +22,37 @@ class Uncertainty(NamedTuple):
     epistemic: Tensor
 
 
-def _entropy(probs: Tensor) -> Tensor:
-    return -torch.xlogy(probs, probs).sum(-1)
-
-
 def uncertainty(concentration: Tensor) -> Uncertainty:
-    r"""Uncertainty of a predictive Dirichlet.
+    r"""Split the uncertainty of a predictive Dirichlet.
+
+    .. math::
+        -\sum_k \bar a_k \log \bar a_k
+        = \underbrace{\psi(z + 1) - \sum_k \bar a_k \psi(\alpha_k + 1)}_\text{aleatoric}
+        + \text{epistemic}, \qquad \bar a = \alpha / z
 
     Args:
-        concentration: :math:`\alpha`, ``[..., K]``.
+        concentration: :math:`\alpha`, ``[..., K]``; zero where a class is ruled out.
 
     Returns:
         Three tensors ``[...]``.
+
+    Example:
+        >>> uncertainty(torch.tensor([1.0, 1.0])).aleatoric
+        tensor(0.5000)
     """
-    precision = concentration.sum(-1, keepdim=True)
-    mean = concentration / precision
-    expected = torch.digamma(precision + 1) - torch.digamma(concentration + 1)
-    aleatoric = (mean * expected).sum(-1)
-    total = _entropy(mean)
-    return Uncertainty(total, aleatoric, (total - aleatoric).clamp(min=0))
+    alpha = concentration.double()
+    precision = alpha.sum(-1, keepdim=True)
+    mean = alpha / precision
+    entropy_terms = torch.digamma(precision + 1) - torch.digamma(alpha + 1)
+    return _split(_entropy(mean), (mean * entropy_terms).sum(-1), concentration.dtype)
 
 
 def sample_uncertainty(probs: Tensor) -> Uncertainty:
-    r"""Uncertainty of plain draws, with means over the draws as expectations.
+    r"""Split the uncertainty of plain draws, with means over the draws as expectations.
+
+    .. math::
+        -\sum_k \bar a_k \log \bar a_k
+        = \underbrace{-\tfrac1M \sum_{m,k} f_{mk} \log f_{mk}}_\text{aleatoric} + \text{epistemic}
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``.
@@ -52,6 +60,16 @@ def sample_uncertainty(probs: Tensor) -> Uncertainty:
     Returns:
         Three tensors ``[...]``.
     """
-    total = _entropy(probs.mean(0))
-    aleatoric = _entropy(probs).mean(0)
-    return Uncertainty(total, aleatoric, (total - aleatoric).clamp(min=0))
+    draws = probs.double()
+    return _split(_entropy(draws.mean(0)), _entropy(draws).mean(0), probs.dtype)
+
+
+def _entropy(probs: Tensor) -> Tensor:
+    return -torch.xlogy(probs, probs).sum(-1)
+
+
+def _split(total: Tensor, aleatoric: Tensor, dtype: torch.dtype) -> Uncertainty:
+    # The difference is taken in float64, where it keeps its digits up to precisions of 1e10; only
+    # its last rounding can fall below zero.
+    epistemic = (total - aleatoric).clamp(min=0)
+    return Uncertainty(total.to(dtype), aleatoric.to(dtype), epistemic.to(dtype))
