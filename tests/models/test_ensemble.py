@@ -106,3 +106,18 @@ def test_impossible_sizes_and_indices_are_refused():
         Ensemble(perceptron, members=2).member(2)
     with pytest.raises(IndexError, match="got -1"):
         Ensemble(two_heads, members=2).member(-1)
+
+
+def test_low_memory_gives_the_same_gradients() -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2))
+
+    torch.manual_seed(0)
+    plain = felbo.Ensemble(build, members=3).double()
+    torch.manual_seed(0)
+    frugal = felbo.Ensemble(build, members=3, low_memory=True).double()
+    x = torch.randn(7, 3, dtype=torch.float64)
+    for model in (plain, frugal):
+        model(x).square().sum().backward()
+    for ours, theirs in zip(frugal.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-12)

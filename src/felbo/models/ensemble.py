@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from felbo.layers import StackedMLP
+from felbo.layers import StackedMLP, recomputed
 from felbo.models.base import StochasticClassifier
 
 
@@ -21,6 +21,8 @@ class Ensemble(StochasticClassifier):
     Args:
         factory: makes one freshly initialised network per call.
         members: M.
+        low_memory: keep the activations of one member at a time in training and compute them again
+            in the backward pass: the memory of one network for a third more time.
 
     Example:
         >>> import torch, felbo
@@ -31,7 +33,9 @@ class Ensemble(StochasticClassifier):
         torch.Size([4, 3])
     """
 
-    def __init__(self, factory: Callable[[], nn.Module], members: int = 5) -> None:
+    def __init__(
+        self, factory: Callable[[], nn.Module], members: int = 5, *, low_memory: bool = False
+    ) -> None:
         super().__init__()
         if members < 1:
             raise ValueError(f"An ensemble needs at least 1 member, got {members}.")
@@ -42,8 +46,10 @@ class Ensemble(StochasticClassifier):
                 "weights. Pass a function that builds a new network, e.g. lambda: my_net()."
             )
         self.training_samples = self.evaluation_samples = members
+        self.low_memory = low_memory
+        stacked = StackedMLP.accepts(networks) and not low_memory
         self.members: StackedMLP | nn.ModuleList = (
-            StackedMLP(networks) if StackedMLP.accepts(networks) else nn.ModuleList(networks)
+            StackedMLP(networks) if stacked else nn.ModuleList(networks)
         )
 
     @classmethod
@@ -64,7 +70,8 @@ class Ensemble(StochasticClassifier):
         if isinstance(self.members, StackedMLP):
             logits: Tensor = self.members(x)
             return logits
-        return torch.stack([member(x) for member in self.members])
+        run = recomputed if self.low_memory and torch.is_grad_enabled() else nn.Module.__call__
+        return torch.stack([run(member, x) for member in self.members])
 
     def member(self, index: int) -> nn.Module:
         """Return a copy of member ``index`` as a plain network."""
