@@ -33,4 +33,4 @@ class NegativeLogLikelihood:
         logits = model(x, self.num_samples)
         check_labels(y, logits.shape[1], logits.shape[2])
         nll = expected_nll(F.log_softmax(logits, dim=-1), y)
-        return Loss(total=nll, nll=nll, kl=torch.zeros_like(nll))
+        return Loss(total=nll, nll=nll.detach(), kl=torch.zeros_like(nll))
