@@ -113,9 +113,9 @@ def test_low_memory_gives_the_same_gradients() -> None:
         return nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2))
 
     torch.manual_seed(0)
-    plain = felbo.Ensemble(build, members=3).double()
+    plain = Ensemble(build, members=3).double()
     torch.manual_seed(0)
-    frugal = felbo.Ensemble(build, members=3, low_memory=True).double()
+    frugal = Ensemble(build, members=3, low_memory=True).double()
     x = torch.randn(7, 3, dtype=torch.float64)
     for model in (plain, frugal):
         model(x).square().sum().backward()
