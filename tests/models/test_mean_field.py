@@ -178,6 +178,21 @@ def test_tied_weights_have_one_value_per_draw(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_layers_that_share_a_weight_share_its_draw(kind):
+    torch.manual_seed(6)
+    network = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3))
+    network[1].weight = network[0].weight
+    model = kind(network, rho=0.0)
+    assert [name for name, _ in model.rho.named_parameters()] == ["0.weight", "1.bias"]
+    x = torch.randn(4, 3)
+    torch.manual_seed(9)
+    logits = model(x)
+    torch.manual_seed(9)
+    w = model.draw_weights()
+    torch.testing.assert_close(logits[0], x @ w["0.weight"].T @ w["0.weight"].T + w["1.bias"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
