@@ -1,0 +1,106 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from felbo import score
+
+
+def predictions(size=500, classes=10, scale=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(size, classes))
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    # Labels that follow a flatter law than predicted: overconfident, as networks are.
+    labels = np.array([rng.choice(classes, p=p**0.5 / (p**0.5).sum()) for p in probs])
+    return probs, labels
+
+
+def scored(probs, labels, **options):
+    return score(torch.as_tensor(np.asarray(probs)), torch.as_tensor(np.asarray(labels)), **options)
+
+
+def ece_by_hand(probs, labels, bins):
+    """Σ_b (n_b / n) |accuracy_b − confidence_b| over bins of equal width, the last one closed."""
+    confidence, right = probs.max(1), probs.argmax(1) == labels
+    error = 0.0
+    for b in range(bins):
+        low, high = b / bins, (b + 1) / bins
+        inside = (confidence >= low) & ((confidence < high) | (b == bins - 1))
+        if inside.any():
+            error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
+    return error
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("bins", [15, 7])
+def test_against_transcriptions(classes, bins):
+    probs, labels = predictions(classes=classes)
+    found = scored(probs, labels, bins=bins)
+    rows = np.arange(len(labels))
+    assert found.accuracy == pytest.approx(100 * (probs.argmax(1) == labels).mean())
+    smoothed = (1 - 1e-4) * probs[rows, labels] + 1e-4 / classes
+    assert found.log_likelihood == pytest.approx(np.log(smoothed).mean(), abs=1e-9)
+    one_hot = np.eye(classes)[labels]
+    assert found.brier == pytest.approx(((probs - one_hot) ** 2).sum(1).mean(), abs=1e-9)
+    assert found.ece == pytest.approx(ece_by_hand(probs, labels, bins), abs=1e-5)
+    assert found.ece > 0.02
+
+
+def test_fifteen_bins_unless_told():
+    probs, labels = predictions()
+    assert scored(probs, labels).ece == scored(probs, labels, bins=15).ece
+    assert scored(probs, labels).ece != scored(probs, labels, bins=14).ece
+
+
+def test_a_confident_mistake_counts_no_less_than_the_floor():
+    probs = torch.eye(10)[:1]
+    found = score(probs, torch.tensor([3]))
+    assert found.log_likelihood == pytest.approx(math.log(1e-5), abs=1e-5)
+    assert found.log_likelihood == pytest.approx(-11.51, abs=0.005)
+    assert score(probs, torch.tensor([3]), smoothing=0.0).log_likelihood == -math.inf
+    assert found.brier == pytest.approx(2.0)
+
+
+def test_certainty_falls_into_the_last_bin():
+    """Items at 1 and just below share a bin, so that errors of opposite sign cancel in it."""
+    probs = torch.tensor([[1.0, 0.0], [0.95, 0.05], [0.95, 0.05], [0.95, 0.05]])
+    labels = torch.tensor([1, 0, 0, 0])
+    assert score(probs, labels).ece == pytest.approx(abs(0.75 - 3.85 / 4), abs=1e-6)
+
+
+def test_rounding_above_one_is_not_taken_for_logits():
+    probs = torch.tensor([[1.0000001, 0.0], [0.3, 0.7]])
+    assert score(probs, torch.tensor([0, 1])).ece == pytest.approx(0.15, abs=1e-6)
+
+
+def test_perfect_and_uniform_predictions():
+    labels = torch.arange(10)
+    perfect = score(torch.eye(10), labels, smoothing=0.0)
+    assert perfect == pytest.approx((100.0, 0.0, 0.0, 0.0), abs=1e-6)
+    uniform = score(torch.full((10, 10), 0.1), labels)
+    assert uniform.log_likelihood == pytest.approx(-math.log(10), abs=1e-6)
+    assert uniform.brier == pytest.approx(0.9, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+def test_labels_of_any_integer_type(dtype):
+    probs, labels = predictions(50)
+    labels = torch.as_tensor(labels)
+    found = score(torch.as_tensor(probs), labels.to(dtype))
+    assert found == score(torch.as_tensor(probs), labels)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "message"),
+    [
+        (torch.full((3,), 0.5), torch.zeros(3), r"got \[3\] and \[3\]"),
+        (torch.full((3, 2), 0.5), torch.zeros(2), r"got \[3, 2\] and \[2\]"),
+        (torch.zeros(0, 2), torch.zeros(0), "at least one item"),
+        (torch.randn(3, 2) * 5, torch.zeros(3), "apply softmax to logits"),
+        (torch.full((3, 2), torch.nan), torch.zeros(3), "apply softmax"),
+    ],
+)
+def test_what_is_no_prediction_is_refused(probs, labels, message):
+    with pytest.raises(ValueError, match=message):
+        score(probs, labels.long())
