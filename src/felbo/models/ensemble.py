@@ -47,9 +47,10 @@ class Ensemble(StochasticClassifier):
             )
         self.training_samples = self.evaluation_samples = members
         self.low_memory = low_memory
-        stacked = StackedMLP.accepts(networks) and not low_memory
         self.members: StackedMLP | nn.ModuleList = (
-            StackedMLP(networks) if stacked else nn.ModuleList(networks)
+            StackedMLP(networks)
+            if not low_memory and StackedMLP.accepts(networks)
+            else nn.ModuleList(networks)
         )
 
     @classmethod
