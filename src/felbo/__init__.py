@@ -2,30 +2,42 @@
 
 from felbo import data, dirichlet, measurement, networks
 from felbo.evaluation import Prediction, Scores, predict, score
-from felbo.models import MAP, Ensemble, MCDropout, StochasticClassifier
-from felbo.objectives import FunctionSpaceELBO, Loss, NegativeLogLikelihood
+from felbo.models import MAP, ConcentrationNetwork, Ensemble, MCDropout, StochasticClassifier
+from felbo.objectives import (
+    BeliefMatching,
+    Evidential,
+    FunctionSpaceELBO,
+    Loss,
+    NegativeLogLikelihood,
+    PriorNetwork,
+)
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import History, fit
+from felbo.training import History, finetune, fit
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MAP",
+    "BeliefMatching",
     "ClassifierPrior",
+    "ConcentrationNetwork",
     "DirichletPrior",
     "Ensemble",
+    "Evidential",
     "FunctionSpaceELBO",
     "History",
     "Loss",
     "MCDropout",
     "NegativeLogLikelihood",
     "Prediction",
+    "PriorNetwork",
     "Scores",
     "StochasticClassifier",
     "UniformPrior",
     "data",
     "dirichlet",
+    "finetune",
     "fit",
     "measurement",
     "networks",

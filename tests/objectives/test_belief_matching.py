@@ -114,7 +114,7 @@ def test_the_loop_finds_the_optimum():
     model = ConcentrationNetwork(felbo.networks.mlp(1, (8,), 2))
     objective = BeliefMatching(UniformPrior(2), kl_weight=0.01)
     felbo.fit(
-        model, objective, (x, torch.tensor([0, 1])), epochs=250, learning_rate=0.05, progress=False
+        model, objective, (x, torch.tensor([0, 1])), epochs=300, learning_rate=0.1, progress=False
     )
     prediction = felbo.predict(model, x)
     expected = torch.tensor([[101.0, 1.0], [1.0, 101.0]])
