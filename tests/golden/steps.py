@@ -52,7 +52,7 @@ def run(model_name: str, objective_name: str) -> dict[str, list[float]]:
         loss.total.backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append([float(loss.total), float(loss.nll), float(loss.kl)])
+        losses.append([value.item() for value in loss])
     total, nll, kl = (list(column) for column in zip(*losses, strict=True))
     norms = [float(p.detach().square().sum()) for p in model.parameters()]
     return {"total": total, "nll": nll, "kl": kl, "squared_norms": sorted(norms)}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from felbo import dirichlet
 from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
 from felbo.objectives._checks import check_labels, check_prior
-from felbo.objectives.likelihood import expected_nll
+from felbo.objectives._statistics import draw_statistics
 from felbo.objectives.loss import Loss
 from felbo.priors import Prior
 
@@ -77,11 +76,12 @@ class FunctionSpaceELBO:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         inputs, points = self._inputs(x)
         # One forward pass for both terms: a draw is the same function in the NLL and in the KL.
-        log_probs = F.log_softmax(model(inputs, self.num_samples), dim=-1)
+        logits = model(inputs, self.num_samples)
         batch = len(x)
-        check_labels(y, batch, log_probs.shape[-1])
-        nll = expected_nll(log_probs[:, :batch], y)
-        kl = self.kl(log_probs[:, len(inputs) - len(points) :], points)
+        check_labels(y, batch, logits.shape[-1])
+        nll, mean, mean_log = draw_statistics(logits, y, self.smoothing)
+        first = len(inputs) - len(points)
+        kl = self._divergence(mean[first:], mean_log[first:], len(logits), points)
         weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
         return Loss(total=nll + weight * kl, nll=nll.detach(), kl=kl.detach())
 
@@ -93,26 +93,30 @@ class FunctionSpaceELBO:
         inputs = torch.cat([x, points])
         return inputs, inputs if getattr(self.measurement, "includes_batch", False) else points
 
-    def kl(self, log_probs: Tensor, points: Tensor) -> Tensor:
+    def kl(self, logits: Tensor, points: Tensor) -> Tensor:
         """Estimate the function-space KL from draws at the measurement points.
+
+        Args:
+            logits: of the draws ``[M, S, K]``.
+            points: the measurement points ``[S, ...]``.
+        """
+        unlabelled = torch.empty(0, dtype=torch.int64, device=logits.device)
+        statistics = draw_statistics(logits, unlabelled, self.smoothing)
+        return self._divergence(statistics.mean, statistics.mean_log, len(logits), points)
+
+    def _divergence(self, mean: Tensor, mean_log: Tensor, draws: int, points: Tensor) -> Tensor:
+        """KL from the statistics of the draws ``[S, K]``.
 
         Since α and β are the same for all draws at a point, only the mean of ``log f`` enters:
         ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k]`` with B the Dirichlet's normaliser.
-
-        Args:
-            log_probs: log-probabilities of the draws ``[M, S, K]``.
-            points: the measurement points ``[S, ...]``.
         """
-        draws, size, classes = log_probs.shape
         with torch.no_grad():
-            beta = self.prior(points).concentration.to(log_probs.device, torch.float64)
-        check_prior(beta, size, classes)
-        probs = dirichlet.smooth(log_probs.exp(), self.smoothing)
-        mean, mean_log = probs.mean(0), probs.log().mean(0)
+            beta = self.prior(points).concentration.to(mean.device, torch.float64)
+        check_prior(beta, *mean.shape)
         # Terms of size N log N cancel below: in float32 they would leave errors of 0.1 nats.
         alpha = self._posterior(mean, mean_log, draws).double()
         log_ratio = dirichlet.log_normalizer(beta) - dirichlet.log_normalizer(alpha)
-        return (log_ratio + ((alpha - beta) * mean_log).sum(-1)).mean().to(log_probs.dtype)
+        return (log_ratio + ((alpha - beta) * mean_log).sum(-1)).mean().to(mean.dtype)
 
     def _posterior(self, mean: Tensor, mean_log: Tensor, draws: int) -> Tensor:
         """Concentration ``[S, K]`` of the Dirichlet fitted to the draws."""
