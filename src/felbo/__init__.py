@@ -2,7 +2,17 @@
 
 from felbo import data, dirichlet, measurement, networks
 from felbo.evaluation import Prediction, Scores, predict, score
-from felbo.models import MAP, ConcentrationNetwork, Ensemble, MCDropout, StochasticClassifier
+from felbo.models import (
+    MAP,
+    ConcentrationNetwork,
+    Ensemble,
+    MCDropout,
+    MeanField,
+    Radial,
+    Rank1,
+    StochasticClassifier,
+    SubnetworkLaplace,
+)
 from felbo.objectives import (
     BeliefMatching,
     Evidential,
@@ -10,6 +20,7 @@ from felbo.objectives import (
     Loss,
     NegativeLogLikelihood,
     PriorNetwork,
+    WeightSpaceELBO,
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
@@ -29,12 +40,17 @@ __all__ = [
     "History",
     "Loss",
     "MCDropout",
+    "MeanField",
     "NegativeLogLikelihood",
     "Prediction",
     "PriorNetwork",
+    "Radial",
+    "Rank1",
     "Scores",
     "StochasticClassifier",
+    "SubnetworkLaplace",
     "UniformPrior",
+    "WeightSpaceELBO",
     "data",
     "dirichlet",
     "finetune",

@@ -25,7 +25,7 @@ class MeanField(LocationScale):
 
     Example:
         >>> import torch, felbo
-        >>> model = felbo.models.MeanField(felbo.networks.mlp(2, (25, 25), 3), skip=("5",))
+        >>> model = felbo.MeanField(felbo.networks.mlp(2, (25, 25), 3), skip=("5",))
         >>> model(torch.zeros(4, 2), num_samples=7).shape
         torch.Size([7, 4, 3])
         >>> model.converted, model.not_converted

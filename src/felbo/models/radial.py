@@ -32,7 +32,7 @@ class Radial(LocationScale):
 
     Example:
         >>> import torch, felbo
-        >>> model = felbo.models.Radial(felbo.networks.mlp(2, (25, 25), 3))
+        >>> model = felbo.Radial(felbo.networks.mlp(2, (25, 25), 3))
         >>> model(torch.zeros(4, 2), num_samples=7).shape
         torch.Size([7, 4, 3])
     """

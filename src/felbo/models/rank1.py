@@ -47,7 +47,7 @@ class Rank1(StochasticClassifier):
 
     Example:
         >>> import torch, felbo
-        >>> model = felbo.models.Rank1(felbo.networks.mlp(2, (25, 25), 3), members=4)
+        >>> model = felbo.Rank1(felbo.networks.mlp(2, (25, 25), 3), members=4)
         >>> model(torch.zeros(8, 2)).shape
         torch.Size([1, 8, 3])
         >>> model.eval()(torch.zeros(8, 2)).shape

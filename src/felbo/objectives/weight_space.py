@@ -31,8 +31,8 @@ class WeightSpaceELBO:
 
     Example:
         >>> import torch, felbo
-        >>> model = felbo.models.MeanField(felbo.networks.mlp(2, (25,), 3))
-        >>> objective = felbo.objectives.WeightSpaceELBO(num_data=100)
+        >>> model = felbo.MeanField(felbo.networks.mlp(2, (25,), 3))
+        >>> objective = felbo.WeightSpaceELBO(num_data=100)
         >>> loss = objective(model, torch.zeros(8, 2), torch.zeros(8, dtype=torch.int64))
         >>> loss.total.backward()
     """
