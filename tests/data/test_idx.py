@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -14,6 +14,7 @@ from felbo.data.idx import parse_idx
 from .stand_ins import idx_bytes
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6)))
 def test_reads_back_any_array(array):
     parsed = parse_idx(idx_bytes(array), num_axes=array.ndim, source="made.gz")
@@ -31,6 +32,7 @@ def refused(content, match, num_axes=3):
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.integers(1, 20))
 def test_a_truncated_file_is_refused(cut):
     refused(idx_bytes(IMAGES)[:-cut], "complete gzip file")
