@@ -55,7 +55,7 @@ def points(size):
 
 
 def kl_of(objective, logits):
-    return objective.kl(logits.log_softmax(-1), points(logits.shape[1]))
+    return objective.kl(logits, points(logits.shape[1]))
 
 
 def gradient_of(objective, logits):
@@ -147,11 +147,13 @@ def test_more_classes_than_data_keep_the_precision_at_the_number_of_classes():
 
 @pytest.mark.parametrize("draws", [1, 5])
 def test_float32_agrees_with_float64_for_many_data(draws):
-    logits = 3 * torch.randn(1, 256, 10) + 0.01 * torch.randn(draws, 256, 10)
+    logits = 3 * torch.randn(1, 60, 10) + 0.01 * torch.randn(draws, 60, 10)
     objective = FunctionSpaceELBO(UniformPrior(10), num_data=60_000)
-    found, exact = kl_of(objective, logits), kl_of(objective, logits.double())
+    items = logits.split(1, dim=1)
+    found = torch.stack([kl_of(objective, item) for item in items])
+    exact = torch.stack([kl_of(objective, item.double()) for item in items])
     assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(exact.item(), abs=2e-3)
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=0.03)
 
 
 def test_total_is_the_nll_plus_the_weighted_kl():
@@ -239,7 +241,7 @@ def test_total_gradient_agrees_with_finite_differences(draws):
 def test_gradients_are_finite_for_saturated_draws(draws, gradient):
     logits = (200 * torch.randn(draws, 6, 5)).requires_grad_()
     objective = FunctionSpaceELBO(UniformPrior(5), 100, gradient=gradient)
-    objective.kl(logits.log_softmax(-1), points(6)).backward()
+    objective.kl(logits, points(6)).backward()
     assert logits.grad.isfinite().all()
 
 
