@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from felbo.cli import data, experiments
+from felbo.cli.demo import demo
 
 app = typer.Typer(
     name="felbo",
@@ -12,6 +13,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(demo)
 app.add_typer(data.app, name="data")
 app.command()(experiments.reproduce)
 app.command()(experiments.compare)
