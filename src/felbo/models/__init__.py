@@ -4,6 +4,7 @@ from felbo.models.base import StochasticClassifier
 from felbo.models.concentration import ConcentrationNetwork
 from felbo.models.dropout import MCDropout
 from felbo.models.ensemble import Ensemble
+from felbo.models.laplace import SubnetworkLaplace
 from felbo.models.mean_field import MeanField
 from felbo.models.point import MAP
 from felbo.models.radial import Radial
@@ -18,4 +19,5 @@ __all__ = [
     "Radial",
     "Rank1",
     "StochasticClassifier",
+    "SubnetworkLaplace",
 ]

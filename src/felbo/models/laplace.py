@@ -1,0 +1,181 @@
+"""Subnetwork Laplace: a Gaussian over some weights of a trained network, linearised."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jvp, vmap
+from torch.utils.data import DataLoader
+
+from felbo.models._conversion import WEIGHT_LAYERS, selected_layers
+from felbo.models.base import StochasticClassifier
+
+Subnetwork = Literal["last", "largest"]
+
+
+class SubnetworkLaplace(StochasticClassifier):
+    """Draws of a trained network linearised in a few of its weights.
+
+    ``logits = φ(x; w*) + J(x) ε``,  ``ε ~ N(0, (H + λ I)⁻¹)``
+
+    J is the Jacobian at the trained weights w* in the chosen ones, H their full generalised
+    Gauss-Newton matrix over the training data and λ the prior precision that maximises the
+    marginal likelihood (Daxberger et al., 2021, "Bayesian Deep Learning via Subnetwork Inference").
+    A draw is one function: it shares its ε over all inputs of a call. J is never formed for
+    predictions: a draw costs one forward-mode derivative from the first chosen weight on.
+
+    :meth:`fit` uses the laplace-torch package (``pip install felbo[laplace]``). It holds the
+    Jacobian of every parameter tensor with a chosen weight in it, for one batch, and a matrix of
+    ``size × size``. The network stays in evaluation mode throughout.
+
+    Args:
+        network: a trained module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
+        subnetwork: ``"largest"`` takes the weights of largest magnitude in the whole network,
+            ``"last"`` all of the last linear or convolutional layer.
+        size: how many weights ``"largest"`` takes; all, if there are fewer.
+        evaluation_samples: draws.
+
+    Attributes:
+        indices: positions of the chosen weights in the network's flattened parameters.
+
+    Example:
+        >>> import torch, felbo
+        >>> trained = felbo.networks.mlp(2, (8,), 3)
+        >>> model = felbo.SubnetworkLaplace(trained, subnetwork="last")
+        >>> len(model.indices)
+        27
+    """
+
+    indices: Tensor
+    scale: Tensor
+    prior_precision: Tensor
+    fitted: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        subnetwork: Subnetwork = "largest",
+        size: int = 1000,
+        *,
+        evaluation_samples: int = 10,
+    ) -> None:
+        super().__init__()
+        if subnetwork not in ("last", "largest"):
+            raise ValueError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}.")
+        if evaluation_samples < 1:
+            raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+        self.network = copy.deepcopy(network).eval()
+        self.training_samples = self.evaluation_samples = evaluation_samples
+        chosen = _last(self.network) if subnetwork == "last" else _largest(self.network, size)
+        count = len(chosen)
+        self.register_buffer("indices", chosen)
+        self.register_buffer("scale", torch.zeros(count, count, device=chosen.device))
+        self.register_buffer("prior_precision", torch.ones((), device=chosen.device))
+        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool, device=chosen.device))
+
+    def fit(self, loader: DataLoader[Any]) -> Self:
+        """Compute H over a ``DataLoader`` of ``(x, y)`` and choose λ; return the model itself."""
+        laplace = _import_laplace()
+        parameters = list(self.network.parameters())
+        flags = [parameter.requires_grad for parameter in parameters]
+        tensors = list(self._tensors())
+        starts = accumulate([weight.numel() for _, weight, _, _ in tensors[:-1]], initial=0)
+        local = [t[2] + start for t, start in zip(tensors, starts, strict=True)]
+        try:
+            # Only tensors with a chosen weight are differentiated; positions are counted in those.
+            self.network.requires_grad_(False)
+            for _, weight, _, _ in tensors:
+                weight.requires_grad_(True)
+            posterior = laplace.FullSubnetLaplace(
+                self.network,
+                "classification",
+                subnetwork_indices=torch.cat(local).cpu(),
+                backend=laplace.curvature.CurvlinopsGGN,
+            )
+            posterior.fit(loader)
+            with warnings.catch_warnings():
+                # It asks for the same approximation of softmax in prediction, where we draw.
+                warnings.filterwarnings("ignore", message="By default `link_approx`")
+                posterior.optimize_prior_precision(method="marglik")
+            self.scale.copy_(posterior.posterior_scale)
+            self.prior_precision.copy_(posterior.prior_precision.squeeze())
+        finally:
+            for parameter, flag in zip(parameters, flags, strict=True):
+                parameter.requires_grad_(flag)
+                parameter.grad = None
+        self.fitted.fill_(True)
+        return self
+
+    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+        """Return logits ``[M, B, K]``, a fresh ε for each draw."""
+        samples = self.resolve_samples(num_samples)
+        if not self.fitted:
+            raise RuntimeError("This model has no posterior yet: call model.fit(loader) first.")
+        noise = torch.randn(
+            samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
+        )
+        draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
+        return draws
+
+    def linearised(self, x: Tensor, step: Tensor) -> Tensor:
+        """Return φ(x; w*) + J(x) ε ``[B, K]`` for ``step`` ε ``[size]``."""
+        weights, tangents = {}, {}
+        for name, weight, positions, chosen in self._tensors():
+            flat = step.new_zeros(weight.numel()).index_copy(0, positions, step[chosen])
+            weights[name], tangents[name] = weight, flat.view_as(weight)
+
+        def network(moved: dict[str, Tensor]) -> Tensor:
+            logits: Tensor = functional_call(self.network, moved, (x,))
+            return logits
+
+        logits, change = jvp(network, (weights,), (tangents,))[:2]
+        return torch.add(logits, change)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; the network itself stays in evaluation mode, where it was linearised."""
+        super().train(mode)
+        self.network.eval()
+        return self
+
+    def _tensors(self) -> Iterator[tuple[str, nn.Parameter, Tensor, Tensor]]:
+        """Yield each tensor with chosen weights: name, itself, their positions in it and in ε."""
+        named = list(self.network.named_parameters())
+        sizes = torch.tensor([weight.numel() for _, weight in named], device=self.indices.device)
+        ends = sizes.cumsum(0)
+        owner = torch.searchsorted(ends, self.indices, right=True)
+        for number in sorted(set(owner.tolist())):
+            chosen = (owner == number).nonzero().squeeze(-1)
+            start = ends[number] - sizes[number]
+            yield *named[number], self.indices[chosen] - start, chosen
+
+
+def _largest(network: nn.Module, size: int) -> Tensor:
+    flat = nn.utils.parameters_to_vector(network.parameters()).detach()
+    return flat.abs().topk(min(size, len(flat))).indices.sort().values
+
+
+def _last(network: nn.Module) -> Tensor:
+    layer = list(selected_layers(network, WEIGHT_LAYERS, ()).values())[-1]
+    own = {id(parameter) for parameter in layer.parameters()}
+    mask = [torch.full((p.numel(),), id(p) in own) for p in network.parameters()]
+    device = next(layer.parameters()).device
+    return torch.cat(mask).nonzero().squeeze(-1).to(device)
+
+
+def _import_laplace() -> Any:
+    try:
+        import laplace
+        import laplace.curvature
+    except ImportError as error:
+        raise ImportError(
+            "SubnetworkLaplace.fit needs the laplace-torch package: pip install felbo[laplace]"
+        ) from error
+    return laplace
