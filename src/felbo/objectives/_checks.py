@@ -18,11 +18,11 @@ def check_labels(labels: Tensor, batch: int, classes: int) -> None:
     # On an accelerator the comparison would wait for the device in every step; its own kernels
     # refuse such labels.
     if labels.device.type == "cpu" and batch:
-        low, high = torch.aminmax(labels)
+        low, high = (int(bound) for bound in torch.aminmax(labels))
         if low < 0 or high >= classes:
             raise ValueError(
                 f"Labels must lie in 0 … {classes - 1}, since the model gives {classes} classes; "
-                f"got labels from {int(low)} to {int(high)}."
+                f"got labels from {low} to {high}."
             )
 
 

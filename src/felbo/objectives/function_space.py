@@ -10,8 +10,8 @@ from torch import Tensor
 from felbo import dirichlet
 from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
+from felbo.objectives._bound import Bound, Divergence, bound
 from felbo.objectives._checks import check_labels, check_prior
-from felbo.objectives._statistics import draw_statistics
 from felbo.objectives.loss import Loss
 from felbo.priors import Prior
 
@@ -71,6 +71,7 @@ class FunctionSpaceELBO:
         self.gradient = gradient
         self.num_samples = num_samples
         self.smoothing = smoothing
+        self._kept_prior: tuple[Tensor, int, Tensor, Tensor] | None = None
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
@@ -79,11 +80,8 @@ class FunctionSpaceELBO:
         logits = model(inputs, self.num_samples)
         batch = len(x)
         check_labels(y, batch, logits.shape[-1])
-        nll, mean, mean_log = draw_statistics(logits, y, self.smoothing)
-        first = len(inputs) - len(points)
-        kl = self._divergence(mean[first:], mean_log[first:], len(logits), points)
         weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
-        return Loss(total=nll + weight * kl, nll=nll.detach(), kl=kl.detach())
+        return Loss(*self._bound(logits, y, points, weight))
 
     def _inputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """All inputs of a step, the batch first, and the measurement points, which come last."""
@@ -101,29 +99,61 @@ class FunctionSpaceELBO:
             points: the measurement points ``[S, ...]``.
         """
         unlabelled = torch.empty(0, dtype=torch.int64, device=logits.device)
-        statistics = draw_statistics(logits, unlabelled, self.smoothing)
-        return self._divergence(statistics.mean, statistics.mean_log, len(logits), points)
+        return self._bound(logits, unlabelled, points, weight=1.0).total
 
-    def _divergence(self, mean: Tensor, mean_log: Tensor, draws: int, points: Tensor) -> Tensor:
-        """KL from the statistics of the draws ``[S, K]``.
+    def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Bound:
+        size, classes, draws = len(points), logits.shape[-1], len(logits)
+        with torch.no_grad():
+            beta, log_beta = self._prior_at(points)
+        check_prior(beta, size, classes)
+
+        def divergence(mean: Tensor, mean_log: Tensor) -> Divergence:
+            if self.gradient == "partial":
+                value, excess = self._kl(mean, mean_log, draws, beta, log_beta)
+                return Divergence(value, None, (excess / size).to(logits.dtype))
+            with torch.enable_grad():
+                mean, mean_log = mean.detach().requires_grad_(), mean_log.detach().requires_grad_()
+                value, _ = self._kl(mean, mean_log, draws, beta, log_beta)
+                return Divergence(value.detach(), *torch.autograd.grad(value, (mean, mean_log)))
+
+        return bound(logits, labels, size, self.smoothing, weight, divergence)
+
+    def _kl(
+        self, mean: Tensor, mean_log: Tensor, draws: int, beta: Tensor, log_beta: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """KL from the statistics of the draws ``[S, K]``, and ``α − β``, its slope in l̄.
 
         Since α and β are the same for all draws at a point, only the mean of ``log f`` enters:
         ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k]`` with B the Dirichlet's normaliser.
         """
-        with torch.no_grad():
-            beta = self.prior(points).concentration.to(mean.device, torch.float64)
-        check_prior(beta, *mean.shape)
-        # Terms of size N log N cancel below: in float32 they would leave errors of 0.1 nats.
+        # Terms of size N log N cancel here: in float32 they would leave errors of 0.1 nats.
         alpha = self._posterior(mean, mean_log, draws).double()
-        log_ratio = dirichlet.log_normalizer(beta) - dirichlet.log_normalizer(alpha)
-        return (log_ratio + ((alpha - beta) * mean_log).sum(-1)).mean().to(mean.dtype)
+        excess = alpha - beta
+        log_alpha = torch.lgamma(alpha).sum() - torch.lgamma(alpha.sum(-1)).sum()
+        slope = torch.dot(excess.flatten(), mean_log.double().flatten())
+        return log_beta + (slope - log_alpha) / len(mean), excess
+
+    def _prior_at(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """β ``[S, K]`` or ``[K]`` in float64 and the mean of ``log B(β)``.
+
+        Both are kept: many priors return the same tensor in every step.
+        """
+        given = self.prior(points).concentration
+        kept = self._kept_prior
+        if kept is None or kept[0] is not given or kept[1] != given._version:
+            beta = given.to(points.device, torch.float64)
+            kept = (given, given._version, beta, dirichlet.log_normalizer(beta).mean())
+            self._kept_prior = kept
+        return kept[2], kept[3]
 
     def _posterior(self, mean: Tensor, mean_log: Tensor, draws: int) -> Tensor:
         """Concentration ``[S, K]`` of the Dirichlet fitted to the draws."""
-        differentiable = self.gradient == "total"
         max_precision = max(self.num_data, mean.shape[-1])
         if draws == 1:
-            return max_precision * (mean if differentiable else mean.detach())
+            return max_precision * mean
         return dirichlet.fit_statistics(
-            mean, mean_log, max_precision=max_precision, differentiable=differentiable
+            mean,
+            mean_log,
+            max_precision=max_precision,
+            differentiable=self.gradient == "total",
         ).concentration

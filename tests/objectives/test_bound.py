@@ -1,0 +1,72 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from felbo.objectives._bound import Divergence, bound
+
+SMOOTHING = 1e-2
+WEIGHT = 0.7
+
+
+def case(draws, items):
+    generator = torch.Generator().manual_seed(draws)
+    logits = 3 * torch.randn(draws, items, 4, generator=generator, dtype=torch.float64)
+    slopes = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
+    return logits.requires_grad_(), slopes
+
+
+def made_up(by_mean, by_mean_log):
+    """A divergence that is linear in the statistics, so that its derivatives are known."""
+
+    def divergence(mean, mean_log):
+        value = (by_mean_log * mean_log).sum()
+        if by_mean is not None:
+            value = value + (by_mean * mean).sum()
+        return Divergence(value, by_mean, by_mean_log)
+
+    return divergence
+
+
+def by_autograd(logits, labels, points, divergence):
+    """The definition, left to autograd."""
+    log_probs = logits.log_softmax(-1)
+    batch = log_probs[:, : len(labels)].flatten(0, 1)
+    nll = F.nll_loss(batch, labels.repeat(len(logits))) if len(labels) else torch.zeros(())
+    probs = (1 - SMOOTHING) * log_probs[:, -points:].exp() + SMOOTHING / logits.shape[-1]
+    kl = divergence(probs.mean(0), probs.log().mean(0)).value
+    return nll + WEIGHT * kl, nll, kl
+
+
+@pytest.mark.parametrize("draws", [1, 6])
+# Batch and measurement points the same; points only in part labelled; apart; no labels at all.
+@pytest.mark.parametrize(("items", "labelled"), [(5, 5), (5, 2), (8, 3), (5, 0)])
+@pytest.mark.parametrize("uses_mean", [False, True])
+def test_value_and_gradient_are_those_of_the_definition(draws, items, labelled, uses_mean):
+    logits, (by_mean, by_mean_log) = case(draws, items)
+    labels = torch.tensor([0, 3, 1, 2, 2])[:labelled]
+    divergence = made_up(by_mean if uses_mean else None, by_mean_log)
+    found = bound(logits, labels, 5, SMOOTHING, WEIGHT, divergence)
+    expected = by_autograd(logits, labels, 5, divergence)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours), rtol=1e-12, atol=1e-12)
+    ours = torch.autograd.grad(2 * found.total, logits)[0]
+    theirs = torch.autograd.grad(2 * expected[0], logits)[0]
+    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+def test_only_the_total_has_a_gradient():
+    logits, (_, by_mean_log) = case(2, 5)
+    found = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, made_up(None, by_mean_log))
+    assert found.total.requires_grad
+    assert not found.nll.requires_grad
+    assert not found.kl.requires_grad
+
+
+def test_logits_far_apart_neither_overflow_nor_lose_the_gradient():
+    logits = torch.tensor([[[900.0, -900.0, 0.0]]], requires_grad=True)
+    slope = torch.ones(1, 3)
+    found = bound(logits, torch.tensor([1]), 1, 1e-4, 1.0, made_up(None, slope))
+    found.total.backward()
+    assert found.nll.item() == 1800.0
+    assert logits.grad.isfinite().all()
+    assert logits.grad[0, 0, 1].item() == pytest.approx(-1.0)
