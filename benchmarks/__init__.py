@@ -1,0 +1,1 @@
+"""Speed of felbo, as ratios to what a user would write otherwise."""

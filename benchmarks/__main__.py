@@ -1,0 +1,115 @@
+"""Run every benchmark; write `benchmarks/results.json` and the table in `docs/performance.md`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from benchmarks import compiled, fitting, growth, loops, memory, packages, steps, study
+from benchmarks.timing import Row
+
+RESULTS = Path("benchmarks/results.json")
+PAGE = Path("docs/performance.md")
+GROUPS = {
+    "fitting": fitting.rows,
+    "steps": steps.rows,
+    "loops": loops.rows,
+    "memory": memory.rows,
+    "study": study.rows,
+    "packages": packages.rows,
+    "compiled": compiled.rows,
+}
+
+
+def processor() -> str:
+    """Return the name of the processor, where the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
+        if found:
+            return found.group(1)
+    return platform.processor() or platform.machine()
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Format rows as Markdown."""
+    lines = [
+        "| what | against | goal | measured | quartiles | note |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        mark = "" if row.reached else " **(missed)**"
+        lines.append(
+            f"| {row.what} | {row.against} | {row.goal} | {row.ratio:,.2f}{mark} "
+            f"| {row.low:,.2f} to {row.high:,.2f} | {row.note} |"
+        )
+    return "\n".join(lines)
+
+
+def write_page(machine: dict[str, object], rows: list[Row], growths: list[growth.Growth]) -> None:
+    """Replace the generated part of the page, between its two markers."""
+    growth_lines = [
+        "| axis | sizes | milliseconds | exponent |",
+        "|---|---|---|---|",
+        *(
+            f"| {g.axis} | {g.sizes[0]:,} to {g.sizes[-1]:,} | {g.milliseconds[0]:.2f} to "
+            f"{g.milliseconds[-1]:.2f} | {g.exponent:.2f} |"
+            for g in growths
+        ),
+    ]
+    described = ", ".join(f"{key} {value}" for key, value in machine.items())
+    body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
+    begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
+    text = PAGE.read_text()
+    before, after = text.split(begin)[0], text.split(end)[1]
+    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "groups", nargs="*", help=f"any of {', '.join(GROUPS)}, growth; all if none"
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    machine: dict[str, object] = {
+        "processor": processor(),
+        "threads": arguments.threads,
+        "torch": torch.__version__,
+        "Python": platform.python_version(),
+    }
+    print(", ".join(f"{key}: {value}" for key, value in machine.items()))
+    chosen = arguments.groups or [*GROUPS, "growth"]
+    rows: list[Row] = []
+    for name, measure in GROUPS.items():
+        if name not in chosen:
+            continue
+        for row in measure():
+            rows.append(row)
+            state = "reached" if row.reached else "missed"
+            print(f"{row.what} | {row.against}: {row.ratio:.2f} (goal {row.goal}: {state})")
+    growths = list(growth.rows()) if "growth" in chosen else []
+    for item in growths:
+        print(f"growth with {item.axis}: exponent {item.exponent:.2f}")
+    if arguments.groups:
+        return
+    content = {
+        "machine": machine,
+        "rows": [{**asdict(row), "reached": row.reached} for row in rows],
+        "growth": [asdict(item) for item in growths],
+    }
+    RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    growth.draw(growths, Path("docs/assets/growth"))
+    write_page(machine, rows, growths)
+
+
+if __name__ == "__main__":
+    main()

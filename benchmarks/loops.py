@@ -1,0 +1,98 @@
+"""An epoch through `felbo.fit`, and prediction, against bare loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+import felbo
+from benchmarks.steps import mlp
+from benchmarks.timing import Row, compare
+
+SIZE, BATCH = 60_000, 256
+
+
+def data() -> tuple[Tensor, Tensor]:
+    """Return tensors of MNIST's size; the values do not matter for the time."""
+    torch.manual_seed(0)
+    return torch.randn(SIZE, 784), torch.randint(0, 10, (SIZE,))
+
+
+def bare_epoch(x: Tensor, y: Tensor) -> None:
+    """Train on slices of tensors that were shuffled beforehand."""
+    network = mlp()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
+    for start in range(0, len(x), BATCH):
+        optimizer.zero_grad()
+        F.cross_entropy(network(x[start : start + BATCH]), y[start : start + BATCH]).backward()
+        optimizer.step()
+
+
+def loader_epoch(x: Tensor, y: Tensor) -> None:
+    """Train as most scripts do."""
+    network = mlp()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for batch, labels in DataLoader(TensorDataset(x, y), batch_size=BATCH, shuffle=True):
+        optimizer.zero_grad()
+        F.cross_entropy(network(batch), labels).backward()
+        optimizer.step()
+
+
+def felbo_epoch(x: Tensor, y: Tensor) -> None:
+    """Train through the library."""
+    felbo.fit(
+        felbo.MAP(mlp()),
+        felbo.NegativeLogLikelihood(),
+        (x, y),
+        epochs=1,
+        batch_size=BATCH,
+        progress=False,
+    )
+
+
+def rows() -> Iterator[Row]:
+    """Measure the three lines on whole loops."""
+    x, y = data()
+    yield compare(
+        "one epoch of MNIST through `felbo.fit`",
+        lambda: felbo_epoch(x, y),
+        "bare loop over pre-shuffled tensors",
+        lambda: bare_epoch(x, y),
+        "≤ 1.10",
+        number=1,
+        rounds=12,
+    )
+    yield compare(
+        "the same",
+        lambda: felbo_epoch(x, y),
+        "the usual DataLoader(TensorDataset, shuffle) loop",
+        lambda: loader_epoch(x, y),
+        "≥ 2",
+        number=1,
+        rounds=5,
+    )
+    yield prediction(x)
+
+
+def prediction(x: Tensor) -> Row:
+    """Compare predicting 190,000 images with the bare forward pass of the same weights."""
+    ensemble = felbo.Ensemble(mlp, members=10).eval()
+    images = x.repeat(4, 1)[:190_000]
+
+    @torch.no_grad()
+    def bare() -> list[Tensor]:
+        return [ensemble(chunk) for chunk in torch.split(images, 2048)]
+
+    return compare(
+        "prediction, 190,000 rotated images, 10 members",
+        lambda: felbo.predict(ensemble, images).probs,
+        "bare batched forward of the same weights",
+        bare,
+        "≤ 1.15",
+        number=1,
+        rounds=7,
+    )

@@ -1,0 +1,76 @@
+"""Peak memory of a training step, each side in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+
+import felbo
+from benchmarks.timing import Row
+
+BATCH, WIDTH, MEMBERS = 128, 16, 10
+
+
+def step(side: str) -> None:
+    """Take two training steps: one ResNet, or an ensemble of ten with the function-space term."""
+    torch.manual_seed(0)
+    x, y = torch.randn(BATCH, 3, 32, 32), torch.randint(0, 10, (BATCH,))
+
+    def build() -> torch.nn.Module:
+        return felbo.networks.resnet18(10, width=WIDTH)
+
+    model = build() if side == "one" else felbo.Ensemble(build, MEMBERS, low_memory=side == "low")
+    objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(10), num_data=50_000)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        if isinstance(model, felbo.StochasticClassifier):
+            loss = objective(model, x, y).total
+        else:
+            loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def peak_megabytes() -> float:
+    """Return the largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(side: str) -> float:
+    """Run one side in a fresh process; return its peak above what importing felbo takes."""
+    command = [sys.executable, "-m", "benchmarks.memory", side, str(torch.get_num_threads())]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(json.loads(output.splitlines()[-1]))
+
+
+def rows() -> Iterator[Row]:
+    """Measure the line on memory."""
+    one, low, plain = (measure(side) for side in ("one", "low", "plain"))
+    yield Row(
+        f"ensemble of {MEMBERS} ResNets (width {WIDTH}), peak memory with `low_memory=True`",
+        "one ResNet",
+        "≤ 1.5",
+        low / one,
+        low / one,
+        low / one,
+        low,
+        one,
+        f"{low:.0f} MB against {one:.0f} MB; without `low_memory` {plain:.0f} MB",
+        unit="MB",
+    )
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(int(sys.argv[2]))
+    # One small convolution first, so that libraries loaded on first use do not count.
+    torch.nn.Conv2d(3, 4, 3)(torch.randn(2, 3, 8, 8)).sum().backward()
+    before = peak_megabytes()
+    step(sys.argv[1])
+    print(json.dumps(peak_megabytes() - before))

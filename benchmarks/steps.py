@@ -1,0 +1,126 @@
+"""One training step with the function-space term against the same step without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import felbo
+from benchmarks.timing import Row, compare
+
+Step = Callable[[], None]
+
+
+def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
+    """Return a call that takes one full step: loss, backward, Adam."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
+
+
+def cross_entropy(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> Tensor:
+    """Mean cross-entropy over draws and items, as one would write it."""
+    logits = model(x)
+    return F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
+
+
+def with_and_without(
+    what: str,
+    build: Callable[[], felbo.StochasticClassifier],
+    x: Tensor,
+    classes: int,
+    goal: str,
+    number: int,
+    rounds: int = 15,
+) -> Row:
+    """Compare a step of the function-space ELBO with a step of cross-entropy alone."""
+    torch.manual_seed(0)
+    y = torch.randint(0, classes, (len(x),))
+    objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(classes), num_data=60_000)
+    ours, theirs = build(), build()
+    return compare(
+        what,
+        step_of(ours, lambda: objective(ours, x, y).total),
+        "the same step, cross-entropy only",
+        step_of(theirs, lambda: cross_entropy(theirs, x, y)),
+        goal,
+        number=number,
+        rounds=rounds,
+    )
+
+
+def mlp() -> nn.Module:
+    return felbo.networks.mlp(784, (50, 50), 10)
+
+
+def rows() -> Iterator[Row]:
+    """Measure the five lines on training steps."""
+    torch.manual_seed(0)
+    digits = torch.randn(256, 784)
+    yield with_and_without(
+        "training step, MLP 784-50-50-10, B = 256, M = 1",
+        lambda: felbo.MAP(mlp()),
+        digits,
+        10,
+        "≤ 1.20",
+        number=50,
+        rounds=25,
+    )
+    yield with_and_without(
+        "training step, MLP ensemble, M = 10",
+        lambda: felbo.Ensemble(mlp, members=10),
+        digits,
+        10,
+        "≤ 1.15",
+        number=20,
+        rounds=25,
+    )
+    yield with_and_without(
+        "training step, ResNet-18 (width 16), B = 128, M = 1",
+        lambda: felbo.MAP(felbo.networks.resnet18(10, width=16)),
+        torch.randn(128, 3, 32, 32),
+        10,
+        "≤ 1.02",
+        number=1,
+        rounds=12,
+    )
+    yield with_and_without(
+        "training step, linear head 512-1000, K = 1000, M = 5, B = 256",
+        lambda: felbo.Ensemble(lambda: nn.Sequential(nn.Linear(512, 1000)), members=5),
+        torch.randn(256, 512),
+        1000,
+        "≤ 1.30",
+        number=3,
+    )
+    yield against_ten_networks(digits)
+
+
+def against_ten_networks(x: Tensor) -> Row:
+    """Compare the batched ensemble step with a loop over ten networks and optimisers."""
+    y = torch.randint(0, 10, (len(x),))
+    ensemble = felbo.Ensemble(mlp, members=10)
+    networks = [mlp() for _ in range(10)]
+    optimizers = [torch.optim.Adam(network.parameters(), lr=1e-4) for network in networks]
+
+    def loop() -> None:
+        for network, optimizer in zip(networks, optimizers, strict=True):
+            optimizer.zero_grad()
+            F.cross_entropy(network(x), y).backward()
+            optimizer.step()
+
+    return compare(
+        "ensemble of 10 MLPs, whole training step",
+        step_of(ensemble, lambda: cross_entropy(ensemble, x, y)),
+        "a Python loop over ten networks with ten Adam optimisers",
+        loop,
+        "≥ 2.5",
+        number=20,
+    )
