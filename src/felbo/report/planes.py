@@ -16,9 +16,10 @@ Array = NDArray[np.floating[Any]]
 
 CLASS_COLOURS = (PALETTE[0], PALETTE[1])
 CLASS_MARKERS = ("o", "^")
-# White, between the colours of the two classes, is where a model does not know.
+# White, between the colours of the two classes, is where a model does not know. Bands of 1/21 can be
+# counted like contour lines, and make small files.
 COLOUR_MAP = LinearSegmentedColormap.from_list(
-    "two_classes", [CLASS_COLOURS[0], "#FFFFFF", CLASS_COLOURS[1]]
+    "two_classes", [CLASS_COLOURS[0], "#FFFFFF", CLASS_COLOURS[1]], N=21
 )
 
 
@@ -67,15 +68,17 @@ def draw_planes(
                 vmin=0.0,
                 vmax=1.0,
                 interpolation="bilinear",
+                interpolation_stage="data",
             )
             _draw_points(axis, points, labels)
             axis.set(xticks=[], yticks=[])
-            axis.grid(False)
+            axis.spines[:].set(visible=True, color="0.6", linewidth=0.6)
     for axis, title in zip(axes[0], columns, strict=True):
         axis.set_title(title, fontsize=11)
     for axis, label in zip(axes[:, 0], rows, strict=True):
         axis.set_ylabel(label, fontsize=11)
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.015, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.outline.set(edgecolor="0.6", linewidth=0.6)
     bar.set_label("probability of class 1")
     save(figure, stem)
     return Path(f"{stem}.png")

@@ -1,0 +1,33 @@
+"""The simplex: how a Dirichlet keeps what the mean of the draws throws away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from felbo import dirichlet
+from felbo.report.simplex import Triangle, draw_simplex
+
+SEED = 123
+DRAWS = 20
+
+# The Dirichlet that the draws of each panel come from. The first two have the same mean: only the
+# spread tells them apart.
+SOURCES: dict[str, tuple[float, float, float]] = {
+    "draws that agree": (40.0, 30.0, 30.0),
+    "draws that disagree": (2.0, 1.5, 1.5),
+    "draws near a corner": (24.0, 2.5, 2.5),
+}
+
+
+def simplex(out: Path, jobs: int = 1) -> Path:
+    """Draw three sets of draws with the Dirichlets fitted to them; one process is enough."""
+    generator = np.random.default_rng(SEED)
+    triangles = []
+    for title, concentration in SOURCES.items():
+        draws = generator.dirichlet(concentration, DRAWS)
+        fitted = dirichlet.fit(torch.from_numpy(draws)).concentration
+        triangles.append(Triangle(title, draws, fitted.numpy()))
+    return draw_simplex(triangles, str(out / "simplex"))
