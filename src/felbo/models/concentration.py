@@ -32,7 +32,7 @@ class ConcentrationNetwork(StochasticClassifier):
     Args:
         network: any module that maps ``[B, ...]`` to ``[B, K]``. It is copied.
         link: from the network's output to α; ``"exp"`` for Belief Matching and Prior Networks,
-            ``"relu"`` for evidential learning.
+            ``"relu"`` for evidential learning as published (dead where all logits start below 0).
 
     Example:
         >>> import torch, felbo
