@@ -19,6 +19,8 @@ class StochasticClassifier(nn.Module, ABC):
 
     training_samples: int = 1
     evaluation_samples: int = 10
+    # Fewest inputs in a training step that takes the default number of draws.
+    smallest_batch: int = 1
 
     @abstractmethod
     def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:

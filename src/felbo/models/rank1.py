@@ -74,7 +74,7 @@ class Rank1(StochasticClassifier):
         self.network = replace_layers(own, layers, lambda layer: Rank1Layer(layer, members, rho))
         self.members = members
         self.prior_std = prior_std
-        self.evaluation_samples = members
+        self.evaluation_samples = self.smallest_batch = members
 
     def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
         """Return logits: ``[1, B, K]`` in training mode, ``[R, B, K]`` in evaluation mode.

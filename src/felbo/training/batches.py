@@ -42,6 +42,12 @@ class TensorBatches:
         """Return the number of batches per pass; the last may be smaller."""
         return 1 if self.batch_size is None else -(-len(self.x) // self.batch_size)
 
+    @property
+    def last_size(self) -> int:
+        """Number of items in the last batch of a pass."""
+        size = len(self.x) if self.batch_size is None else self.batch_size
+        return len(self.x) % size or size
+
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield ``(x [B, ...], y [B])``."""
         if self.batch_size is None:

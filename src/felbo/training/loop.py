@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
 from felbo.random import torch_seed
+from felbo.training._checks import check_data, check_trainable
 from felbo.training.batches import TensorBatches
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def fit(
 ) -> History:
     """Minimise ``objective`` over the parameters of ``model``, in place.
 
+    Labels are checked before the first step: all of them for tensors, batch by batch for a
+    ``DataLoader``.
+
     Args:
         model: the classifier to train; left in the mode (train or eval) in which it came.
         objective: called as ``objective(model, x, y)`` in every step.
@@ -81,6 +85,7 @@ def fit(
     """
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}.")
+    check_trainable(model)
     fabric = fabric or _best_device()
     was_training = model.training
     make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate, fused=True))
@@ -89,6 +94,7 @@ def fit(
     batches = _batches(data, batch_size, fabric)
     history = History()
     try:
+        check_data(model.eval(), wrapped, objective, batches)
         model.train()
         with torch_seed(seed), _progress_bar(progress and fabric.is_global_zero) as bar:
             task = bar.add_task("training", total=epochs, loss="")
