@@ -1,4 +1,4 @@
-"""The published numbers: every table of the paper, and the figures that have no table."""
+"""The published numbers: every table, the figures that have no table, and a few from the text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Published(NamedTuple):
     """One published number.
 
     Attributes:
-        standard_error: over the paper's seeds, for numbers from a table; else ``None``.
-        band: the two-standard-deviation band that a figure shows; ``None`` for tables.
+        standard_error: over the paper's seeds, for numbers from a table; otherwise ``None``.
+        band: the two-standard-deviation band that a figure shows; ``None`` otherwise.
     """
 
     experiment: str
@@ -56,7 +56,19 @@ def _all() -> tuple[Published, ...]:
         )
         for row in _rows("figures.csv")
     )
-    return (*tables, *figures)
+    text = (
+        Published(
+            row["experiment"],
+            row["metric"],
+            row["model"],
+            float(row["shift"]),
+            float(row["mean"]),
+            None,
+            None,
+        )
+        for row in _rows("text.csv")
+    )
+    return (*tables, *figures, *text)
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Numbers of a study: per seed, and their mean with standard error."""
+"""Numbers of a study: per seed, and their mean, standard error and percentiles over seeds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
@@ -32,7 +34,12 @@ class Raw(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Mean and standard error over seeds; the columns of the published tables."""
+    """Mean and standard error over seeds, the columns of the published tables, and percentiles.
+
+    Attributes:
+        p10: 10th percentile over seeds, interpolated linearly between neighbouring values; with
+            the median and ``p90`` it describes curves whose spread over seeds is lopsided.
+    """
 
     experiment: str
     metric: str
@@ -41,6 +48,9 @@ class Summary(NamedTuple):
     mean: float
     standard_error: float
     seeds: int
+    p10: float
+    median: float
+    p90: float
 
     @property
     def deviation(self) -> float:
@@ -62,7 +72,8 @@ def summarise(rows: Iterable[Raw]) -> list[Summary]:
         mean = math.fsum(values) / n
         spread = math.fsum((v - mean) ** 2 for v in values)
         error = math.sqrt(spread / (n - 1) / n) if n > 1 else math.nan
-        summaries.append(Summary(*key, mean, error, n))
+        p10, median, p90 = (float(p) for p in np.percentile(values, (10, 50, 90)))
+        summaries.append(Summary(*key, mean, error, n, p10, median, p90))
     return summaries
 
 
@@ -91,6 +102,9 @@ def read_summaries(path: Path) -> list[Summary]:
                 float(row["mean"]),
                 float(row["standard_error"]),
                 int(row["seeds"]),
+                float(row["p10"]),
+                float(row["median"]),
+                float(row["p90"]),
             )
             for row in csv.DictReader(file)
         ]

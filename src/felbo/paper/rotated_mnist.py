@@ -11,9 +11,11 @@ from torch import Tensor
 
 import felbo
 from felbo.measurement import Augmented, Batch, MeasurementSet, Mixture
+from felbo.paper.published import published
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
+from felbo.report.style import PALETTE
 
 CLASSES = 10
 ANGLES = tuple(range(0, 181, 10))
@@ -123,6 +125,33 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
     return found
 
 
+def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Give each kind of model a colour, and each way of training it a line style."""
+    colours = dict(zip(MODELS, PALETTE, strict=False))
+    lines = {"": "--", "fVI": "-", "fVI +90": "-.", "fVI +90+180": ":"}
+    return {
+        name: {"color": colours[kind], "linestyle": lines[name.removeprefix(kind).strip()]}
+        for name in models
+        for kind in MODELS
+        if name.startswith(kind)
+    }
+
+
+def draw(summaries: Sequence[Summary], stem: str) -> None:
+    """Draw conventional and fVI models, and in a second figure the enriched measurement sets."""
+    enriched = [s for s in summaries if "fVI" in s.model]
+    curves = partial(
+        draw_curves,
+        metrics=("accuracy", "log_likelihood", "ece"),
+        xlabel="rotation (degrees)",
+        published=published("rotated_mnist"),
+        styles=styles,
+    )
+    curves([s for s in summaries if "+" not in s.model], stem, title="Rotated MNIST")
+    if any("+" in s.model for s in enriched):
+        curves(enriched, f"{stem}_enriched", title="Rotated MNIST, enriched measurement sets")
+
+
 STUDY = Study(
     name="rotated-mnist",
     title="Rotated MNIST",
@@ -141,11 +170,6 @@ STUDY = Study(
         ),
     },
     run=run,
-    draw=partial(
-        draw_curves,
-        metrics=("accuracy", "log_likelihood", "ece"),
-        xlabel="rotation (degrees)",
-        title="Rotated MNIST",
-    ),
+    draw=draw,
     claims=claims,
 )

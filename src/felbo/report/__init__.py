@@ -1,5 +1,7 @@
 """Pictures: everything that draws."""
 
+from felbo.report.counts import draw_counts
 from felbo.report.curves import draw_curves
+from felbo.report.percentiles import draw_percentiles
 
-__all__ = ["draw_curves"]
+__all__ = ["draw_counts", "draw_curves", "draw_percentiles"]
