@@ -15,7 +15,7 @@ from felbo.paper import catalogue
 from felbo.paper import compare as compare_with_published
 from felbo.paper import reproduce as reproduce_study
 from felbo.paper.compare import Comparison
-from felbo.paper.results import read_summaries
+from felbo.paper.results import Summary, read_summaries
 from felbo.paper.study import Study
 
 console = Console()
@@ -31,6 +31,9 @@ def reproduce(
     runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
 ) -> None:
     """Run an experiment of the paper; finished cells are kept and skipped."""
+    if name in catalogue.PICTURES:
+        console.print(f"Figure: {catalogue.PICTURES[name](results, jobs)}", soft_wrap=True)
+        return
     study = _study(name)
     chosen = [m.strip() for m in models.split(",")] if models else None
     try:
@@ -46,7 +49,11 @@ def reproduce(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
-    _print_verdict(study, compare_with_published(outcome.summaries))
+    comparisons = compare_with_published(outcome.summaries)
+    if not comparisons:
+        console.print(_measured_table(study, outcome.summaries))
+    _print_claims(study, outcome.summaries)
+    _print_verdict(study, comparisons)
 
 
 def compare(
@@ -64,15 +71,17 @@ def compare(
         console.print(str(error), soft_wrap=True)
         raise typer.Exit(1) from error
     comparisons = compare_with_published(summaries)
-    console.print(_table(study, [c for c in comparisons if all_cells or not c.agrees]))
-    for claim in study.claims(summaries):
-        console.print(f"{'holds' if claim.holds else 'FAILS'}  {claim.text}", soft_wrap=True)
+    if comparisons:
+        console.print(_table(study, [c for c in comparisons if all_cells or not c.agrees]))
+    else:
+        console.print(_measured_table(study, summaries))
+    _print_claims(study, summaries)
     _print_verdict(study, comparisons)
 
 
 def _study(name: str) -> Study:
     if name not in catalogue.STUDIES:
-        known = ", ".join(catalogue.STUDIES)
+        known = ", ".join([*catalogue.STUDIES, *catalogue.PICTURES])
         raise typer.BadParameter(f"there is no experiment {name!r}; there are: {known}")
     return catalogue.STUDIES[name]
 
@@ -104,11 +113,32 @@ def _table(study: Study, comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
+def _measured_table(study: Study, summaries: Sequence[Summary]) -> Table:
+    """Mean and standard error, one row per metric and model, one column per shift."""
+    shifts = sorted({s.shift for s in summaries})
+    table = Table(title=study.title)
+    for column in ("metric", "model", *(f"{shift:g}" for shift in shifts)):
+        table.add_column(column, justify="left" if column in ("metric", "model") else "right")
+    cells = {(s.metric, s.model, s.shift): s for s in summaries}
+    for metric in dict.fromkeys(s.metric for s in summaries):
+        for model in dict.fromkeys(s.model for s in summaries):
+            found = [cells.get((metric, model, shift)) for shift in shifts]
+            texts = ["" if c is None else f"{c.mean:.2f} ± {c.standard_error:.2f}" for c in found]
+            if any(texts):
+                table.add_row(metric, model, *texts)
+    return table
+
+
 def _reference(comparison: Comparison) -> str:
     reference = comparison.published
     if reference.band is not None:
         return f"{reference.mean:.3f} [{reference.band[0]:.3f}, {reference.band[1]:.3f}]"
     return f"{reference.mean:.3f} ± {reference.standard_error:.3f}"
+
+
+def _print_claims(study: Study, summaries: Sequence[Summary]) -> None:
+    for claim in study.claims(summaries):
+        console.print(f"{'holds' if claim.holds else 'FAILS'}  {claim.text}", soft_wrap=True)
 
 
 def _print_verdict(study: Study, comparisons: Sequence[Comparison]) -> None:

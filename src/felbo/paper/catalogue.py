@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from felbo.paper import hypercube, rotated_mnist
+from collections.abc import Callable
+from pathlib import Path
+
+from felbo.paper import digits, hypercube, rotated_mnist, simplex, two_moons
 from felbo.paper.study import Study
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (rotated_mnist.STUDY, hypercube.HYPERCUBE, hypercube.BETAS)
+    study.name: study
+    for study in (rotated_mnist.STUDY, hypercube.HYPERCUBE, hypercube.BETAS, digits.STUDY)
+}
+
+# Pictures of one run, without seeds to average over: picture(results folder, jobs) -> PNG file.
+PICTURES: dict[str, Callable[[Path, int], Path]] = {
+    "two-moons": two_moons.two_moons,
+    "two-moons-betas": two_moons.two_moons_betas,
+    "simplex": simplex.simplex,
 }
