@@ -70,6 +70,22 @@ def test_the_loss_is_zero_at_its_targets(direction):
     assert logits.grad.abs().max() < 1e-10
 
 
+def test_several_labels_at_one_input():
+    """Reverse: the minimum is at the mean of the targets. Forward: at a far lower precision."""
+    labels = torch.tensor([0, 1])
+    mean = torch.tensor([[45 + 10 / 3, 45 + 10 / 3, 10 / 3]], dtype=torch.float64)
+
+    def loss(direction, logits):
+        objective = PriorNetwork(Augmented(torch.zeros_like), direction=direction)
+        return objective(outputs_as_they_come(), logits.expand(2, 3), labels).total
+
+    best = mean.log().requires_grad_()
+    loss("reverse", best).backward()
+    assert best.grad.abs().max() < 1e-10
+    assert loss("reverse", (mean / 20).log()) > loss("reverse", best) + 1
+    assert loss("forward", (mean / 20).log()) < loss("forward", best) - 1
+
+
 @pytest.mark.parametrize("direction", ["reverse", "forward"])
 def test_gradient_equals_finite_differences(direction, logits, outside):
     objective = PriorNetwork(Pool(outside), direction=direction, precision=10.0)

@@ -23,10 +23,11 @@ class PriorNetwork:
     ``loss = mean_B D(α, t(y)) + w · mean_S D(α, 1)``,  ``t(y) = precision · ((1 − γ) e_y + γ / K)``
 
     with D(α, t) = KL(Dir(α) ‖ Dir(t)) in the reverse and KL(Dir(t) ‖ Dir(α)) in the forward
-    direction. The forward divergence averages over several targets at one input, also where that
-    gives a Dirichlet with most of its mass in the corners; the reverse one gives a flatter
-    Dirichlet of the same mean (Malinin and Gales, 2018, "Predictive Uncertainty Estimation via
-    Prior Networks"; 2019, "Reverse KL-Divergence Training of Prior Networks").
+    direction. Where one input has several labels, the forward divergence spreads over all their
+    targets, with most of its mass in the corners; the reverse one is smallest at the mean of the
+    targets' concentrations, a single peak between them (Malinin and Gales, 2018, "Predictive
+    Uncertainty Estimation via Prior Networks"; 2019, "Reverse KL-Divergence Training of Prior
+    Networks").
 
     In the :class:`Loss`, ``nll`` is the first divergence and ``kl`` the second.
 
