@@ -11,11 +11,12 @@ with K.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import felbo
@@ -24,6 +25,8 @@ from felbo.paper.published import published
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
+
+Objective = Callable[[felbo.StochasticClassifier, Tensor, Tensor], felbo.Loss]
 
 DIMENSION = 8
 CLASSES = tuple(2**k for k in range(1, DIMENSION + 1))
@@ -52,31 +55,34 @@ def make_data(seed: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
     return train, measured, test
 
 
-class OneDrawELBO(felbo.FunctionSpaceELBO):
-    """The function-space ELBO of a single draw without the value of its KL: the same gradient.
-
-    With α = N f held constant, ``Σ (α − β) ∇ log f = N ∇ Σ f − Σ β ∇ log f``, and Σ f = 1. The KL
-    is thus ``−Σ β log f`` up to a constant, which needs no log-gamma of S·K concentrations: at
-    K = 256 a step takes half the time.
-    """
-
-    def kl(self, log_probs: Tensor, points: Tensor) -> Tensor:
-        """Return ``mean over points of −Σ_k β_k log f_k`` for smoothed draws f ``[1, S, K]``."""
-        f = felbo.dirichlet.smooth(log_probs.exp(), self.smoothing)
-        return -(f.log() @ self.prior(points).concentration).mean()
-
-
-def make_elbo(
-    kind: type[felbo.FunctionSpaceELBO], name: str, classes: int, points: Tensor, num_data: int
-) -> felbo.FunctionSpaceELBO:
+def make_elbo(name: str, classes: int, points: Tensor, num_data: int) -> felbo.FunctionSpaceELBO:
     """Return the objective of a series ``"MAP fVI …"`` or ``"beta=…"``."""
     concentration = float(name.removeprefix("beta=")) if name.startswith("beta=") else 1.0
-    return kind(
+    return felbo.FunctionSpaceELBO(
         felbo.DirichletPrior(torch.full((classes,), concentration)),
         num_data=num_data,
         measurement=felbo.measurement.Pool(points),
         kl_weight=1.0 / classes if name.endswith(" scaled") else 1.0,
     )
+
+
+def without_value(elbo: felbo.FunctionSpaceELBO, points: Tensor) -> Objective:
+    """Return an objective with the gradient of ``elbo`` for one draw, at half the cost for K = 256.
+
+    With α = N f held constant, ``Σ (α − β) ∇ log f = N ∇ Σ f − Σ β ∇ log f``, and Σ f = 1. So the
+    KL is ``−Σ β log f`` up to a constant, and that constant is what takes S·K log-gammas.
+    """
+    beta = elbo.prior(points).concentration
+    weight = float(elbo.kl_weight)
+
+    def objective(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> felbo.Loss:
+        log_probs = F.log_softmax(model(torch.cat([x, points]))[0], dim=-1)
+        nll = F.nll_loss(log_probs[: len(x)], y)
+        f = felbo.dirichlet.smooth(log_probs[len(x) :].exp(), elbo.smoothing)
+        kl = -(f.log() @ beta).mean()
+        return felbo.Loss(nll + weight * kl, nll.detach(), kl.detach())
+
+    return objective
 
 
 def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
@@ -87,19 +93,17 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
         felbo.seed_everything(seed)
         model = felbo.MAP(felbo.networks.mlp(DIMENSION, (25, 25), classes))
         data = train, labels(train, classes)
-        objective: Any = felbo.NegativeLogLikelihood()
-        if name != "MAP":
-            objective = make_elbo(OneDrawELBO, name, classes, points, len(train))
+        elbo = None if name == "MAP" else make_elbo(name, classes, points, len(train))
+        objective = without_value(elbo, points) if elbo else felbo.NegativeLogLikelihood()
         felbo.fit(
             model, objective, data, epochs=settings["epochs"], learning_rate=5e-3, progress=False
         )
         scores = felbo.score(felbo.predict(model, test).probs, labels(test, classes))
         likelihood = scores.log_likelihood
         observations.append(Observation("test_log_likelihood", float(classes), likelihood))
-        if name != "MAP":
-            exact = make_elbo(felbo.FunctionSpaceELBO, name, classes, points, len(train))
+        if elbo:
             with torch.no_grad():
-                kl = float(exact(model, *data).kl)
+                kl = float(elbo(model, *data).kl)
             observations.append(Observation("fkl_at_convergence", float(classes), kl))
     return observations
 
