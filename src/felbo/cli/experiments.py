@@ -133,6 +133,8 @@ def _reference(comparison: Comparison) -> str:
     reference = comparison.published
     if reference.band is not None:
         return f"{reference.mean:.3f} [{reference.band[0]:.3f}, {reference.band[1]:.3f}]"
+    if reference.standard_error is None:
+        return f"{reference.mean:g}"
     return f"{reference.mean:.3f} ± {reference.standard_error:.3f}"
 
 

@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from felbo.paper import digits, hypercube, rotated_mnist, simplex, two_moons
+from felbo.paper import (
+    digits,
+    hypercube,
+    newton_iterations,
+    particle_gradient,
+    pathwise_gradient,
+    rotated_mnist,
+    simplex,
+    two_moons,
+)
 from felbo.paper.study import Study
 
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (rotated_mnist.STUDY, hypercube.HYPERCUBE, hypercube.BETAS, digits.STUDY)
+    for study in (
+        rotated_mnist.STUDY,
+        hypercube.HYPERCUBE,
+        hypercube.BETAS,
+        pathwise_gradient.STUDY,
+        particle_gradient.STUDY,
+        newton_iterations.STUDY,
+        digits.STUDY,
+    )
 }
 
 # Pictures of one run, without seeds to average over: picture(results folder, jobs) -> PNG file.
