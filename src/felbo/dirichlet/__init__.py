@@ -1,11 +1,6 @@
 """Dirichlet distributions over predictions: fit to draws, density, KL divergence, uncertainty."""
 
-from felbo.dirichlet._density import (
-    kl_divergence,
-    log_normalizer,
-    log_prob,
-    profile_log_likelihood,
-)
+from felbo.dirichlet._density import kl_divergence, log_normalizer, log_prob
 from felbo.dirichlet._fit import DirichletFit, fit, fit_statistics, smooth
 from felbo.dirichlet._uncertainty import Uncertainty, sample_uncertainty, uncertainty
 
@@ -17,7 +12,6 @@ __all__ = [
     "kl_divergence",
     "log_normalizer",
     "log_prob",
-    "profile_log_likelihood",
     "sample_uncertainty",
     "smooth",
     "uncertainty",

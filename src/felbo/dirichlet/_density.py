@@ -10,8 +10,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from felbo.dirichlet import _special
-
 
 def log_normalizer(concentration: Tensor) -> Tensor:
     r"""Logarithm of the normaliser, :math:`\sum_k \ln\Gamma(\alpha_k) - \ln\Gamma(z)`.
@@ -45,30 +43,6 @@ def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
     alpha = concentration.double()
     result = torch.xlogy(alpha - 1, probs.double()).sum(-1) - _log_normalizer(alpha)
     return result.to(torch.promote_types(probs.dtype, concentration.dtype))
-
-
-def profile_log_likelihood(mean: Tensor, mean_log: Tensor, precision: Tensor) -> Tensor:
-    r"""Mean log-density of draws under a Dirichlet with their own mean, less its flat part.
-
-    .. math::
-        \frac1M \sum_m \log \mathrm{Dir}(f_m | z \bar a) + \sum_k \bar l_k
-        = \ln\Gamma(z) - \sum_k \ln\Gamma(z \bar a_k) + z \sum_k \bar a_k \bar l_k
-        = \sum_k b(z \bar a_k) - b(z) - z D
-
-    with :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)` and :math:`b` from ``_special``: the
-    last form has no large terms and is exact to about 1e-6 z in float32.
-
-    Args:
-        mean: :math:`\bar a`, ``[..., K]``, positive.
-        mean_log: :math:`\bar l`, ``[..., K]``.
-        precision: z, ``[...]``.
-
-    Returns:
-        ``[...]``, differentiable in all arguments.
-    """
-    spread = (mean * (mean.log() - mean_log)).sum(-1)
-    alpha = precision.unsqueeze(-1) * mean
-    return _special.b(alpha).sum(-1) - _special.b(precision) - precision * spread
 
 
 def kl_divergence(concentration_q: Tensor, concentration_p: Tensor) -> Tensor:

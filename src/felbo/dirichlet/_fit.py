@@ -22,8 +22,6 @@ from felbo.dirichlet._validation import (
 )
 
 DEFAULT_MAX_PRECISION = 1e8
-# Beyond this, the fourth power of the precision overflows float32.
-FLOAT32_MAX_PRECISION = 1e9
 
 
 class DirichletFit(NamedTuple):
@@ -161,9 +159,7 @@ def fit_statistics(
     lower, upper = _bracket(mean.shape[-1], min_precision, max_precision)
     if not differentiable:
         mean, mean_log = mean.detach(), mean_log.detach()
-    # The statistics are rounded already: float32 arithmetic adds less than that to the error.
-    narrow = not differentiable and upper <= FLOAT32_MAX_PRECISION
-    a, l = (mean, mean_log) if narrow else (mean.double(), mean_log.double())
+    a, l = mean.double(), mean_log.double()
     spread = spread_of_statistics(a.detach(), l.detach())
     solution = solve(a.detach(), spread, lower, upper, _tolerance(mean))
     precision = solution.precision

@@ -35,7 +35,7 @@ class _Precision(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
         precision, inside, mean, mean_log = ctx.saved_tensors
         present = mean > 0
-        x = (precision.unsqueeze(-1) * mean).clamp_(min=TINY[mean.dtype])
+        x = (precision.unsqueeze(-1) * mean).clamp_(min=TINY)
         h, q = _special.h(x), _special.q(x)
         total = torch.where(present, q, 0.0).sum(-1) - _special.q(precision)
         scale = (grad * precision.square() / total).unsqueeze(-1)

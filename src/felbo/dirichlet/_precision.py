@@ -35,7 +35,7 @@ MAX_ITERATIONS = 8
 
 
 class Solution(NamedTuple):
-    """Precision, number of Newton steps and convergence of every item, each ``[...]``."""
+    """Precision (float64), number of Newton steps and convergence of every item, each ``[...]``."""
 
     precision: Tensor
     iterations: Tensor
@@ -43,7 +43,7 @@ class Solution(NamedTuple):
 
 
 class _Equation:
-    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S]``."""
+    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S]``, float64."""
 
     def __init__(self, mean: Tensor, spread: Tensor, lower: float, upper: float) -> None:
         classes = mean.shape[-1]
@@ -57,7 +57,7 @@ class _Equation:
         self.offset = present.sub(float(classes))
         self.minka = present.sub_(1.0).div_(spread).mul_(0.5)
         # The total rides along as one more class, of weight -1.
-        self.points = torch.nn.functional.pad(mean, (0, 1), value=1.0).clamp_(min=TINY[mean.dtype])
+        self.points = torch.nn.functional.pad(mean, (0, 1), value=1.0).clamp_(min=TINY)
         self.weights[-1] = -1.0
 
     def step(self, z: Tensor, h: Callable[[Tensor], Tensor]) -> Tensor:
@@ -95,8 +95,8 @@ def solve(
     r"""Find the precision in ``[min_precision, max_precision]`` with the highest likelihood.
 
     Args:
-        mean: :math:`\bar a`, ``[..., K]``, float32 or float64.
-        spread: :math:`D \ge 0`, ``[...]``, of the same dtype.
+        mean: :math:`\bar a`, ``[..., K]``, float64.
+        spread: :math:`D \ge 0`, ``[...]``, float64.
         min_precision: Lower end of the bracket.
         max_precision: Upper end of the bracket.
         tolerance: An item ends with the first step that moves it by less than this fraction. The

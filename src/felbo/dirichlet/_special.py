@@ -5,26 +5,21 @@ r"""The two functions of one variable that the precision of a Dirichlet is made 
 
 Both fall monotonically from 1 at zero to 1/2 at infinity, and :math:`x h'(x) = h(x) - q(x)`.
 Written with them, the likelihood equation of the precision has no difference of large numbers.
-Each comes twice: to high accuracy, and as a cheap rational function for starts and slopes. A third
-function, :math:`b(x) = x \log x - x - \ln\Gamma(x)`, does the same for the likelihood itself. They
-take positive tensors of any shape, float32 or float64. ``torch.digamma`` costs as much as twenty
-logarithms; these are short runs of in-place operations. (Constants are floats because PyTorch
-converts integers anew at each call.)
+Each comes twice: to high accuracy, and as a cheap rational function for starts and slopes. They
+take positive float64 tensors of any shape. ``torch.digamma`` costs as much as twenty logarithms;
+these are short runs of in-place operations. (Constants are floats because PyTorch converts integers
+anew at each call.)
 """
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
-import torch
 from torch import Tensor
 
 # B_2j / 2j and B_2j, the coefficients of the asymptotic series of psi and psi' (Abramowitz and
 # Stegun 6.3.18 and 6.4.12).
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252)
-# B_2j / (2j (2j - 1)), those of lnGamma (6.1.40).
-_LOG_GAMMA = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
@@ -67,29 +62,6 @@ def q(x: Tensor) -> Tensor:
     for this, following in pairwise(reciprocals):
         result.addcmul_(this, this - following)
     return result.mul_(x).mul_(x).add_(reciprocals[0])
-
-
-def b(x: Tensor) -> Tensor:
-    r"""Evaluate :math:`b(x) = x \log x - x - \ln\Gamma(x)`, differentiable.
-
-    It is what Stirling's formula leaves: about :math:`\log x` near zero and half of that (less
-    :math:`\log \sqrt{2 \pi}`) for large x, where the terms that it is made of are larger by orders
-    of magnitude. The recurrence of the gamma function, from :math:`y = x + 5` down, keeps them from
-    appearing: :math:`x (x + 1) \cdots (x + 4) = x (s^2 - 1)` with :math:`s = x y + 5`. The error is
-    below 3e-6 in float32 and 1e-10 in float64.
-    """
-    y = x + 5.0
-    inverse = y.reciprocal()
-    square = inverse * inverse
-    s = x * y + 5.0
-    product = (s - 1.0) * square * ((s + 1.0) * square) * (x * inverse)
-    terms = _LOG_GAMMA if x.dtype == torch.float64 else _LOG_GAMMA[:3]
-    series = square * terms[-1]
-    for coefficient in reversed(terms[1:-1]):
-        series = (series + coefficient) * square
-    tail = (series + terms[0]) * inverse
-    logs = (product * product * y).log() * 0.5
-    return logs - torch.log1p(5.0 / x) * x - tail + (5.0 - 0.5 * math.log(2.0 * math.pi))
 
 
 def h_rational(x: Tensor) -> Tensor:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Stands in for a mean of zero where it is divided by or its logarithm taken. Its reciprocal must
-# not overflow.
-TINY = {torch.float32: 1e-30, torch.float64: 1e-300}
+# Stands in for a mean of zero where it is divided by or its logarithm taken.
+TINY = 1e-300
 # Elements per thread to work on at a time: temporaries of this size stay in the cache.
 BLOCK = 32768
 
@@ -53,16 +52,14 @@ def spread_of_draws(probs: Tensor) -> tuple[Tensor, Tensor]:
 def _block(probs: Tensor) -> tuple[Tensor, Tensor]:
     draws = probs.double()
     mean = draws.mean(0)
-    ratio = draws / mean.clamp(min=TINY[draws.dtype])
+    ratio = draws / mean.clamp(min=TINY)
     log_ratio = ratio.log()
     per_class = ratio.sub_(1.0).sub_(log_ratio).mean(0).masked_fill_(mean == 0.0, 0.0)
     return mean, per_class.mul_(mean).sum(-1)
 
 
 def spread_of_statistics(mean: Tensor, mean_log: Tensor) -> Tensor:
-    r"""Return D ``[...]`` from :math:`\bar a` and :math:`\bar l`, both ``[..., K]``."""
-    per_class = (
-        mean.clamp(min=TINY[mean.dtype]).log_().sub_(mean_log).masked_fill_(mean == 0.0, 0.0)
-    )
+    r"""Return D ``[...]`` from :math:`\bar a` and :math:`\bar l`, both ``[..., K]`` and float64."""
+    per_class = mean.clamp(min=TINY).log_().sub_(mean_log).masked_fill_(mean == 0.0, 0.0)
     # Rounding in the statistics of draws that agree can leave a D below zero, where it cannot be.
     return per_class.mul_(mean).sum(-1).clamp_(min=0.0)

@@ -73,6 +73,7 @@ class _Bound(torch.autograd.Function):
         kl, by_mean, by_mean_log = divergence_of(
             smoothed[0] if single else smoothed.mean(0), logs[0] if single else logs.mean(0)
         )
+        kl = kl.to(logits.dtype)
 
         slope = smoothed.reciprocal_().mul_(by_mean_log)
         if by_mean is not None:
