@@ -89,7 +89,7 @@ def fit(
     fabric = fabric or _best_device()
     was_training = model.training
     make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate, fused=True))
-    wrapped, stepper = fabric.setup(model, make_optimizer(model.parameters()))
+    wrapped, stepper, backward = _set_up(fabric, model, make_optimizer(model.parameters()))
     schedule = scheduler(stepper) if scheduler else None
     batches = _batches(data, batch_size, fabric)
     history = History()
@@ -99,7 +99,7 @@ def fit(
         with torch_seed(seed), _progress_bar(progress and fabric.is_global_zero) as bar:
             task = bar.add_task("training", total=epochs, loss="")
             for epoch in range(epochs):
-                mean = _epoch(fabric, wrapped, stepper, objective, batches)
+                mean = _epoch(wrapped, stepper, backward, objective, batches)
                 if schedule is not None:
                     schedule.step()
                 history.total.append(float(mean.total))
@@ -120,27 +120,43 @@ def _best_device() -> Fabric:
     return Fabric(accelerator="auto", devices=1)
 
 
+def _set_up(
+    fabric: Fabric, model: StochasticClassifier, optimizer: Optimizer
+) -> tuple[Any, Any, Callable[[Tensor], None]]:
+    """Return the model, the optimiser and the backward pass as the strategy wants them."""
+    from lightning_fabric.plugins.precision import Precision
+    from lightning_fabric.strategies.single_device import SingleDeviceStrategy
+
+    wrapped, stepper = fabric.setup(model, optimizer)
+    plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric._precision) is Precision
+    if plain:
+        # On one device in full precision the wrappers change nothing, but cost more than a small
+        # network's forward pass.
+        return model, optimizer, Tensor.backward
+    return wrapped, stepper, fabric.backward
+
+
 def _epoch(
-    fabric: Fabric,
     model: Any,
     optimizer: Any,
+    backward: Callable[[Tensor], None],
     objective: Objective,
     batches: Iterable[tuple[Tensor, Tensor]],
 ) -> Loss:
     """Take one step per batch and return the mean loss; a NaN stops the run."""
-    steps, sums = 0, torch.zeros(3, device=fabric.device)
+    losses = []
     for x, y in batches:
         loss = objective(model, x, y)
         optimizer.zero_grad()
-        fabric.backward(loss.total)
+        backward(loss.total)
         optimizer.step()
-        sums = sums + torch.stack([loss.total.detach(), loss.nll.detach(), loss.kl.detach()])
-        steps += 1
-    if steps == 0:
+        losses.append(torch.stack(loss).detach_())
+    if not losses:
         raise ValueError(
             "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
         )
-    mean = Loss(*(sums / steps).unbind())
+    # Read once per epoch: on an accelerator every reading waits for the device.
+    mean = Loss(*torch.stack(losses).mean(0).unbind())
     if not bool(mean.total.isfinite()):
         raise FloatingPointError(
             f"The loss became {float(mean.total)} (nll {float(mean.nll)}, kl {float(mean.kl)}). "
