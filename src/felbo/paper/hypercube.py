@@ -70,9 +70,9 @@ def without_value(elbo: felbo.FunctionSpaceELBO, points: Tensor) -> Objective:
     """Return an objective with the gradient of ``elbo`` for one draw, at half the cost for K = 256.
 
     With α = N f held constant, ``Σ (α − β) ∇ log f = N ∇ Σ f − Σ β ∇ log f``, and Σ f = 1. So the
-    KL is ``−Σ β log f`` up to a constant, and that constant is what takes S·K log-gammas.
+    KL is ``−Σ β log f`` up to a constant, which takes as long as the rest of the step.
     """
-    beta = elbo.prior(points).concentration
+    beta = elbo.prior(points).concentration.to(points)
     weight = float(elbo.kl_weight)
 
     def objective(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> felbo.Loss:
