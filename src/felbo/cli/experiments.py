@@ -32,6 +32,10 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper; finished cells are kept and skipped."""
     if name in catalogue.PICTURES:
+        if preset != "paper" or seeds is not None or models is not None:
+            raise typer.BadParameter(
+                f"{name} is a picture of a single run: it takes --jobs and --results only."
+            )
         console.print(f"Figure: {catalogue.PICTURES[name](results, jobs)}", soft_wrap=True)
         return
     study = _study(name)

@@ -145,8 +145,9 @@ def train(
 def confidences(probs: Tensor) -> tuple[float, float]:
     """Mean confidence near the training points and far from them, of ``probs [S, K]``."""
     distance = torch.cdist(plane().points, training_data()[0]).amin(1)
-    confidence = probs.amax(-1)
-    return float(confidence[distance <= NEAR].mean()), float(confidence[distance >= FAR].mean())
+    confidence = probs.amax(-1).double()
+    near, far = confidence[distance <= NEAR].mean(), confidence[distance >= FAR].mean()
+    return round(float(near), 4), round(float(far), 4)
 
 
 def _compute(
@@ -159,7 +160,7 @@ def _compute(
     right = felbo.predict(model, x, seed=SEED).labels == y
     probs = felbo.predict(model, plane().points, seed=SEED).probs
     outcome = Outcome(
-        float(right.float().mean()),
+        round(float(right.double().mean()), 4),
         *confidences(probs),
         seconds=round(time.perf_counter() - clock, 2),
         cpu_seconds=round(time.process_time() - processor, 2),

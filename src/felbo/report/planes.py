@@ -15,8 +15,10 @@ from felbo.report.style import PALETTE, new_figure, save
 Array = NDArray[np.floating[Any]]
 
 CLASS_COLOURS = (PALETTE[0], PALETTE[1])
-CLASS_MARKERS = ("o", "^")
-# White, between the colours of the two classes, is where a model does not know. Bands of 1/21 can be
+# Points in darker tones of the same colours stand out where the plane is saturated.
+POINT_COLOURS = ("#003553", "#6A2F00")
+POINT_MARKERS = ("o", "^")
+# White, between the colours of the two classes, is where a model does not know. Bands can be
 # counted like contour lines, and make small files.
 COLOUR_MAP = LinearSegmentedColormap.from_list(
     "two_classes", [CLASS_COLOURS[0], "#FFFFFF", CLASS_COLOURS[1]], N=21
@@ -85,8 +87,8 @@ def draw_planes(
 
 
 def _draw_points(axis: Any, points: Array, labels: NDArray[np.integer[Any]]) -> None:
-    for label, (colour, marker) in enumerate(zip(CLASS_COLOURS, CLASS_MARKERS, strict=True)):
+    for label, (colour, marker) in enumerate(zip(POINT_COLOURS, POINT_MARKERS, strict=True)):
         chosen = points[labels == label]
         axis.scatter(
-            *chosen.T, s=13, marker=marker, color=colour, edgecolors="white", linewidths=0.5
+            *chosen.T, s=15, marker=marker, color=colour, edgecolors="white", linewidths=0.6
         )
