@@ -5,7 +5,7 @@ import torch
 
 import felbo
 from felbo.paper import particle_gradient
-from felbo.paper.particle_gradient import MAX_PRECISION, measure, objective
+from felbo.paper.particle_gradient import MAX_PRECISION, make_objective, measure
 from felbo.paper.pathwise_gradient import make_target
 from felbo.paper.runner import reproduce
 
@@ -17,7 +17,7 @@ def points(seed=0):
 
 def slope(name, logits, direction, beta):
     free = logits.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(objective(name, free, beta), free)
+    (gradient,) = torch.autograd.grad(make_objective(name, beta)(free), free)
     return (gradient * direction).sum().item()
 
 
@@ -25,7 +25,7 @@ def slope(name, logits, direction, beta):
 def test_total_derivative_is_that_of_the_value(name):
     beta, logits, direction = make_target(0), points(0), points(1)
     h = 1e-4
-    ahead, behind = (objective(name, logits + s * h * direction, beta) for s in (1, -1))
+    ahead, behind = (make_objective(name, beta)(logits + s * h * direction) for s in (1, -1))
     expected = (ahead - behind).item() / (2 * h)
     # The fit is good to 1e-6, so the difference of two values over 2e-4 is to a few per mille.
     assert slope(name, logits, direction, beta) == pytest.approx(expected, rel=2e-3)

@@ -5,12 +5,12 @@ The two terms depend on the draws through the likelihood of the labels and throu
 ``g = ∂KL/∂f``, the derivative of the softmax gives ``p_k (g_k − Σ_j p_j g_j)`` for the divergence
 and ``p_k − [k = y]`` for the likelihood. Left to autograd, the way from logits to loss and back
 takes some twenty-five passes over ``[M, S, K]`` and fifty small operations; here it is half of
-both, and no pass is a softmax over the last axis, which on a CPU runs value by value when a row is
-shorter than a vector register.
+both.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,31 +56,25 @@ class _Bound(torch.autograd.Function):
         weight: float,
         divergence_of: DivergenceOf,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        draws, batch, first = len(logits), len(labels), logits.shape[1] - points
-        top = logits.amax(-1, keepdim=True)
-        probs = (logits - top).exp_()
-        total = probs.sum(-1, keepdim=True)
-        probs.div_(total)
-        index = labels.view(1, batch, 1).expand(draws, batch, 1)
-        log_normalizer = total[:, :batch].log_().add_(top[:, :batch])
-        nll = log_normalizer.sub_(logits[:, :batch].gather(-1, index))
-        nll = nll.mean() if batch else nll.sum()
+        batch, first = len(labels), logits.shape[1] - points
+        probs, scores, offset = _softmax(logits, batch)
+        index = labels.view(1, batch, 1).expand(len(logits), batch, 1)
+        surprise = offset - scores.gather(-1, index)
+        nll = surprise.mean() if batch else surprise.sum()
 
-        smoothed = probs[:, first:] * (1.0 - smoothing)
-        smoothed.add_(smoothing / logits.shape[-1])
-        logs = smoothed.log()
-        single = draws == 1
+        # f = (1 − γ) (p + c): the factor is put back where there are [S, K] values only.
+        at_points = probs[:, first:]
+        shifted = at_points + smoothing / (1.0 - smoothing) / logits.shape[-1]
+        mean, mean_log = _mean(shifted), _mean(shifted.log())
         kl, by_mean, by_mean_log = divergence_of(
-            smoothed[0] if single else smoothed.mean(0), logs[0] if single else logs.mean(0)
+            mean * (1.0 - smoothing), mean_log + math.log1p(-smoothing)
         )
         kl = kl.to(logits.dtype)
-
-        slope = smoothed.reciprocal_().mul_(by_mean_log)
+        slope = torch.div(at_points, shifted, out=shifted).mul_(by_mean_log)
         if by_mean is not None:
-            slope.add_(by_mean)
-        slope.mul_(probs[:, first:])
+            slope.addcmul_(at_points, by_mean, value=1.0 - smoothing)
         ctx.save_for_backward(probs, slope, index)
-        ctx.scale = weight * (1.0 - smoothing) / draws
+        ctx.scale = weight / len(logits)
         ctx.mark_non_differentiable(nll, kl)
         ctx.set_materialize_grads(False)
         return torch.add(nll, kl, alpha=weight), nll, kl
@@ -101,6 +95,26 @@ class _Bound(torch.autograd.Function):
             level[:, :batch].sub_(share)
             step[:, :batch].scatter_add_(-1, index, share.neg_().expand(index.shape))
         return step.addcmul_(probs, level, value=-1.0), None, None, None, None, None
+
+
+def _softmax(logits: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor | float]:
+    """Softmax ``[M, S, K]``; for the first B items also ``−log softmax`` as ``offset − scores``.
+
+    ``torch.log_softmax`` runs value by value on a CPU when a row is shorter than a vector register
+    (16 floats), and then costs three to nine times the three reductions that it is made of.
+    """
+    if logits.shape[-1] >= 16 or logits.device.type != "cpu":
+        log_probs = logits.log_softmax(-1)
+        return log_probs.exp(), log_probs[:, :batch], 0.0
+    top = logits.amax(-1, keepdim=True)
+    probs = (logits - top).exp_()
+    total = probs.sum(-1, keepdim=True)
+    probs.div_(total)
+    return probs, logits[:, :batch], total[:, :batch].log().add_(top[:, :batch])
+
+
+def _mean(draws: Tensor) -> Tensor:
+    return draws[0] if len(draws) == 1 else draws.mean(0)
 
 
 def bound(

@@ -19,12 +19,11 @@ precisions up to 10⁴.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import felbo
@@ -38,13 +37,17 @@ LEARNING_RATE = 0.01
 MAX_PRECISION = 10_000
 
 
-def objective(name: str, logits: Tensor, beta: Tensor) -> Tensor:
-    """Return what is minimised, with the derivative that the name says."""
-    if name == "total, closed form":
+def make_objective(name: str, beta: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function of the logits ``[5, 100]`` that a series minimises."""
+
+    def closed_form(logits: Tensor) -> Tensor:
         fit = felbo.dirichlet.fit(
             logits.softmax(-1), max_precision=MAX_PRECISION, differentiable=True
         )
         return felbo.dirichlet.kl_divergence(fit.concentration, beta)
+
+    if name == "total, closed form":
+        return closed_form
     elbo = felbo.FunctionSpaceELBO(
         felbo.DirichletPrior(beta),
         num_data=MAX_PRECISION,
@@ -52,14 +55,15 @@ def objective(name: str, logits: Tensor, beta: Tensor) -> Tensor:
         smoothing=0.0,
     )
     # The prior is the same everywhere, so any one place will do.
-    return elbo.kl(F.log_softmax(logits, dim=-1).unsqueeze(1), torch.zeros(1, 1))
+    place = torch.zeros(1, 1)
+    return lambda logits: elbo.kl(logits.unsqueeze(1), place)
 
 
 def measure(step: int, seconds: float, logits: Tensor, beta: Tensor) -> list[Observation]:
     """Return divergence of the fitted Dirichlet, function-space KL and time after a step."""
     probs = logits.detach().softmax(-1)
     alpha = felbo.dirichlet.fit(probs, max_precision=MAX_PRECISION).concentration
-    estimate = float(objective("partial", logits.detach(), beta))
+    estimate = float(make_objective("partial", beta)(logits.detach()))
     return [
         Observation("log10_kl", float(step), log10_divergence(alpha, beta)),
         Observation("estimate", float(step), estimate),
@@ -73,12 +77,13 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(POINTS, CLASSES, generator=generator, dtype=torch.float64)
     logits.requires_grad_()
+    objective = make_objective(name, beta)
     optimizer = torch.optim.Adam([logits], lr=LEARNING_RATE)
     observations, seconds = measure(0, 0.0, logits, beta), 0.0
     for step in range(1, settings["steps"] + 1):
         start = time.perf_counter()
         optimizer.zero_grad()
-        objective(name, logits, beta).backward()  # type: ignore[no-untyped-call]
+        objective(logits).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         seconds += time.perf_counter() - start
         if step % settings["every"] == 0:
