@@ -110,7 +110,9 @@ class FunctionSpaceELBO:
         def divergence(mean: Tensor, mean_log: Tensor) -> Divergence:
             if self.gradient == "partial":
                 value, excess = self._kl(mean, mean_log, draws, beta, log_beta)
-                return Divergence(value, None, (excess / size).to(logits.dtype))
+                # One draw has α = N f, and N Σ_k ∂f_k = 0 since f sums to one.
+                slope = -beta if draws == 1 else excess
+                return Divergence(value, None, (slope / size).to(logits.dtype))
             with torch.enable_grad():
                 mean, mean_log = mean.detach().requires_grad_(), mean_log.detach().requires_grad_()
                 value, _ = self._kl(mean, mean_log, draws, beta, log_beta)

@@ -28,8 +28,10 @@ STYLE = {
 def save(figure: Any, stem: str) -> None:
     """Write ``stem.png`` and ``stem.svg`` and close the figure."""
     Path(stem).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(f"{stem}.png")
-    figure.savefig(f"{stem}.svg", metadata={"Date": None})
+    # The style speaks of saving too, so it must hold here as it does in new_figure.
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(f"{stem}.png")
+        figure.savefig(f"{stem}.svg", metadata={"Date": None})
     matplotlib.pyplot.close(figure)
 
 
