@@ -34,6 +34,7 @@ class Network(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(784, 50), nn.Linear(50, 50), nn.Linear(50, 10)])
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return logits ``[B, 10]``."""
         x = x.flatten(1)
         for index, layer in enumerate(self.layers):
             x = layer(F.dropout(x, self.rate) if self.rate else x)
