@@ -27,6 +27,7 @@ STUDIES: dict[str, Study] = {
         particle_gradient.STUDY,
         newton_iterations.STUDY,
         digits.STUDY,
+        digits.TEMPERATURE,
     )
 }
 

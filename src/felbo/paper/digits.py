@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-import matplotlib
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -88,16 +87,16 @@ def _scaled(pixels: Tensor) -> Tensor:
 
 
 def train(name: str, seed: int, settings: Mapping[str, Any]) -> felbo.StochasticClassifier:
-    """Train one model, e.g. ``"Radial"`` in weight space or ``"Radial fVI"``."""
+    """Train one model, e.g. ``"Radial"``, ``"Radial t=0.1"`` (tempered KL) or ``"Radial fVI"``."""
     x, y, _, _ = split(seed, settings["held_out"])
-    kind = name.removesuffix(" fVI")
+    kind, _, temperature = name.removesuffix(" fVI").partition(" t=")
     felbo.seed_everything(seed)
     model = MODELS[kind]()
     objective: Any = felbo.NegativeLogLikelihood()
-    if name != kind:
+    if name.endswith(" fVI"):
         objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(CLASSES), num_data=len(x))
     elif kind in ("MFVI", "Radial", "Rank-1"):
-        objective = felbo.WeightSpaceELBO(num_data=len(x))
+        objective = felbo.WeightSpaceELBO(num_data=len(x), temperature=float(temperature or 1.0))
     felbo.fit(
         model,
         objective,
@@ -189,16 +188,14 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
 
 def draw(summaries: Sequence[Summary], stem: str) -> None:
     """Draw the curves of all series over the angle."""
-    # The legend stands below the axes; without a tight box the page would end above it.
-    with matplotlib.rc_context({"savefig.bbox": "tight"}):
-        draw_curves(
-            summaries,
-            stem,
-            metrics=METRICS,
-            xlabel="rotation (degrees)",
-            title=TITLE,
-            styles=styles,
-        )
+    draw_curves(
+        summaries,
+        stem,
+        metrics=METRICS,
+        xlabel="rotation (degrees)",
+        title=TITLE,
+        styles=styles,
+    )
 
 
 _FULL = {
@@ -233,4 +230,28 @@ STUDY = Study(
     run=run,
     draw=draw,
     claims=claims,
+)
+
+# Why MFVI and Radial do not gain at 90°: in weight space they underfit, and stop doing so when the
+# KL is tempered.
+TEMPERATURE = Study(
+    name="digits-temperature",
+    title="Digits: tempered weight-space KL",
+    models={
+        name: 2.0
+        for kind in ("MFVI", "Radial")
+        for name in (kind, f"{kind} t=0.1", f"{kind} t=0.01", f"{kind} fVI")
+    },
+    presets={
+        "smoke": Preset(1, {**_FULL, "epochs": 2, "angles": (0, 90)}),
+        "cpu": Preset(1, _FULL),
+        "paper": Preset(1, _FULL),
+    },
+    run=run,
+    draw=partial(
+        draw_curves,
+        metrics=METRICS,
+        xlabel="rotation (degrees)",
+        title="Digits: tempered weight-space KL",
+    ),
 )
