@@ -140,6 +140,7 @@ def _study(name: str, title: str, series: Sequence[str], metrics: Sequence[str])
             metrics=metrics,
             xlabel="classes K",
             xscale="log",
+            log_metrics=("fkl_at_convergence",),
             title=title,
             labels=LABELS,
             published=published(name.replace("-", "_")),

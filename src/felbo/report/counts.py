@@ -32,7 +32,8 @@ def draw_counts(
         axis.bar(x, heights, width, color=colour, label=model)
     axis.set(xlabel=xlabel, ylabel=ylabel, yscale="log", title=title)
     axis.set_xticks(range(last + 1), [_label(place) for place in range(last + 1)])
-    axis.legend()
+    axis.set_ylim(bottom=0.7)
+    axis.legend(loc="upper right")
     figure.tight_layout()
     save(figure, stem)
 

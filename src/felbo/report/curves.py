@@ -61,12 +61,14 @@ def draw_curves(
     published: Sequence[Value] = (),
     styles: Callable[[Sequence[str]], Mapping[str, Style]] = by_position,
     xscale: str = "linear",
+    log_metrics: Sequence[str] = (),
     labels: Mapping[str, str] = LABELS,
 ) -> None:
     """Draw one panel per metric and write ``stem.png`` and ``stem.svg``.
 
     Lines are means over seeds, bands two standard deviations to both sides, circles published
-    values.
+    values. ``log_metrics`` get a logarithmic vertical axis. On a logarithmic horizontal axis every
+    shift has its tick, since there are few of them.
     """
     shown = [metric for metric in metrics if any(p.metric == metric for p in points)]
     figure, axes = new_figure(1, len(shown), figsize=(4.6 * len(shown), 4.2), squeeze=False)
@@ -87,6 +89,12 @@ def draw_curves(
                 color=style["color"],
             )
         axis.set(xlabel=xlabel, ylabel=labels.get(metric, metric.replace("_", " ")), xscale=xscale)
+        if xscale == "log":
+            shifts = sorted({p.shift for p in (*points, *published)})
+            axis.set_xticks(shifts, [f"{shift:g}" for shift in shifts], minor=False)
+            axis.set_xticks([], minor=True)
+        if metric in log_metrics:
+            axis.set_yscale("log")
     handles, names = axes[0][0].get_legend_handles_labels()
     note = "  (circles: published)" if published else ""
     figure.suptitle(title + note)
