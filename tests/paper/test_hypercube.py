@@ -101,6 +101,17 @@ def test_two_classes_come_near_the_published_values():
     assert kl.value == pytest.approx(3.276, abs=0.05)
 
 
+def test_divergence_is_reported_as_it_enters_the_objective(monkeypatch):
+    # An untrained network is the same for both, so their terms differ by the weight alone.
+    monkeypatch.setattr(felbo, "fit", lambda *args, **kwargs: None)
+    settings = {"size": 50, "classes": (2, 16), "epochs": 1}
+    unscaled, scaled = (
+        [o.value for o in hypercube.run(name, 0, settings) if o.metric == "fkl_at_convergence"]
+        for name in ("MAP fVI unscaled", "MAP fVI scaled")
+    )
+    assert scaled == pytest.approx([unscaled[0] / 2, unscaled[1] / 16], rel=1e-4)
+
+
 def test_conventional_training_has_no_divergence_to_report():
     settings = {"size": 50, "classes": (2, 4), "epochs": 2}
     found = hypercube.run("MAP", 0, settings)
