@@ -41,4 +41,5 @@ def new_figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     import matplotlib.pyplot as plt
 
     with plt.rc_context(STYLE):
-        return plt.subplots(*args, **kwargs)
+        figure, axes = plt.subplots(*args, **kwargs)
+    return figure, axes
