@@ -118,6 +118,7 @@ STUDY = Study(
         metric="items",
         xlabel="iterations",
         ylabel="test images",
-        title="Iterations of the Dirichlet fit, MNIST test images",
+        title="Iterations of the Dirichlet fit, MNIST test images\n"
+        "(published: mean 3.08, 95th percentile 3, 99th 15, maximum 1172)",
     ),
 )

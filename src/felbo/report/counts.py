@@ -33,7 +33,7 @@ def draw_counts(
     axis.set(xlabel=xlabel, ylabel=ylabel, yscale="log", title=title)
     axis.set_xticks(range(last + 1), [_label(place) for place in range(last + 1)])
     axis.set_ylim(bottom=0.7)
-    axis.legend(loc="upper right")
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(models))
     figure.tight_layout()
     save(figure, stem)
 

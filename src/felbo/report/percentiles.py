@@ -7,6 +7,9 @@ from typing import Any, Protocol
 
 from felbo.report.style import PALETTE, new_figure, save
 
+# Curves that coincide stay visible where the upper one has gaps.
+LINES = ("-", "--", "-.", ":")
+
 
 class Spread(Protocol):
     """Percentiles over seeds of one number."""
@@ -61,14 +64,14 @@ def draw_percentiles(
     figure, axes = new_figure(1, len(panels), figsize=size, squeeze=False, sharey=True)
     models = list(dict.fromkeys(p.model for p in points))
     for axis, (xlabel, times) in zip(axes[0], panels, strict=True):
-        for model, colour in zip(models, PALETTE, strict=False):
+        for model, colour, line in zip(models, PALETTE, LINES, strict=False):
             series = sorted(
                 (p for p in points if p.model == model and p.metric == metric),
                 key=lambda p: p.shift,
             )
             moments = {p.shift: p.median for p in points if p.model == model and p.metric == times}
             x = [moments[p.shift] if times else p.shift for p in series]
-            _draw_band(axis, x, series, model, colour)
+            _draw_band(axis, x, series, label=model, color=colour, linestyle=line)
         axis.set(xlabel=xlabel, yscale="log")
     axes[0][0].set(ylabel=ylabel)
     axes[0][0].legend()
@@ -77,9 +80,7 @@ def draw_percentiles(
     save(figure, stem)
 
 
-def _draw_band(
-    axis: Any, x: Sequence[float], series: Sequence[Spread], model: str, colour: str
-) -> None:
-    axis.plot(x, [10.0**p.median for p in series], color=colour, label=model)
+def _draw_band(axis: Any, x: Sequence[float], series: Sequence[Spread], **style: str) -> None:
+    axis.plot(x, [10.0**p.median for p in series], **style)
     low, high = [10.0**p.p10 for p in series], [10.0**p.p90 for p in series]
-    axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    axis.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
