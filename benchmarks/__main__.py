@@ -6,9 +6,10 @@ import argparse
 import json
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -53,18 +54,19 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def write_page(machine: dict[str, object], rows: list[Row], growths: list[growth.Growth]) -> None:
+def write_page(content: dict[str, Any]) -> None:
     """Replace the generated part of the page, between its two markers."""
     growth_lines = [
         "| axis | sizes | milliseconds | exponent |",
         "|---|---|---|---|",
         *(
-            f"| {g.axis} | {g.sizes[0]:,} to {g.sizes[-1]:,} | {g.milliseconds[0]:.2f} to "
-            f"{g.milliseconds[-1]:.2f} | {g.exponent:.2f} |"
-            for g in growths
+            f"| {g['axis']} | {g['sizes'][0]:,} to {g['sizes'][-1]:,} | "
+            f"{g['milliseconds'][0]:.2f} to {g['milliseconds'][-1]:.2f} | {g['exponent']:.2f} |"
+            for g in content.get("growth", [])
         ),
     ]
-    described = ", ".join(f"{key} {value}" for key, value in machine.items())
+    described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
+    rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
     body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
     begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
     text = PAGE.read_text()
@@ -80,35 +82,34 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    machine: dict[str, object] = {
+    machine = {
         "processor": processor(),
         "threads": arguments.threads,
         "torch": torch.__version__,
         "Python": platform.python_version(),
     }
     print(", ".join(f"{key}: {value}" for key, value in machine.items()))
-    chosen = arguments.groups or [*GROUPS, "growth"]
-    rows: list[Row] = []
-    for name, measure in GROUPS.items():
-        if name not in chosen:
-            continue
-        for row in measure():
-            rows.append(row)
-            state = "reached" if row.reached else "missed"
-            print(f"{row.what} | {row.against}: {row.ratio:.2f} (goal {row.goal}: {state})")
-    growths = list(growth.rows()) if "growth" in chosen else []
-    for item in growths:
-        print(f"growth with {item.axis}: exponent {item.exponent:.2f}")
-    if arguments.groups:
-        return
-    content = {
-        "machine": machine,
-        "rows": [{**asdict(row), "reached": row.reached} for row in rows],
-        "growth": [asdict(item) for item in growths],
-    }
-    RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    growth.draw(growths, Path("docs/assets/growth"))
-    write_page(machine, rows, growths)
+    # A group that is measured alone replaces its own rows; those of another machine are dropped.
+    content: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if content.get("machine") != machine:
+        content = {"machine": machine, "groups": {}}
+    for name in arguments.groups or [*GROUPS, "growth"]:
+        if name == "growth":
+            found = list(growth.rows())
+            content["growth"] = [asdict(item) for item in found]
+            growth.draw(found, Path("docs/assets/growth"))
+        else:
+            content["groups"][name] = [asdict(row) for row in measured(name)]
+        RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_page(content)
+
+
+def measured(name: str) -> Iterator[Row]:
+    """Yield the rows of a group and print each as it comes."""
+    for row in GROUPS[name]():
+        state = "reached" if row.reached else "missed"
+        print(f"{row.what} | {row.against}: {row.ratio:.2f} (goal {row.goal}: {state})", flush=True)
+        yield row
 
 
 if __name__ == "__main__":
