@@ -75,6 +75,8 @@ def draw(growths: list[Growth], stem: Path) -> None:
         line = [top * size / growth.sizes[-1] for size in growth.sizes]
         axis.loglog(growth.sizes, line, color="0.6", linestyle="--", label="linear")
         axis.set(xlabel=growth.axis, title=f"exponent {growth.exponent:.2f}")
+        axis.set_xticks(growth.sizes[::2], [f"{size:,}" for size in growth.sizes[::2]])
+        axis.minorticks_off()
     axes[0].set_ylabel("bound and its gradient (ms)")
     axes[0].legend()
     figure.tight_layout()
