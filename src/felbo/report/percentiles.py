@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from felbo.report.curves import Value
 from felbo.report.style import PALETTE, new_figure, save
 
 # Curves that coincide stay visible where the upper one has gaps.
 LINES = ("-", "--", "-.", ":")
 
 
-class Spread(Protocol):
-    """Percentiles over seeds of one number."""
-
-    @property
-    def metric(self) -> str:
-        """What was measured."""
-
-    @property
-    def model(self) -> str:
-        """The series it belongs to."""
-
-    @property
-    def shift(self) -> float:
-        """The step."""
+class Spread(Value, Protocol):
+    """A number with its percentiles over seeds; its shift is the step."""
 
     @property
     def p10(self) -> float:
