@@ -54,7 +54,8 @@ def reproduce(
         raise typer.BadParameter(str(error)) from error
     console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
     comparisons = compare_with_published(outcome.summaries)
-    if not comparisons:
+    # A curve of hundreds of steps is for the figure; as columns nobody could read it.
+    if not comparisons and len({s.shift for s in outcome.summaries}) <= 12:
         console.print(_measured_table(study, outcome.summaries))
     _print_claims(study, outcome.summaries)
     _print_verdict(study, comparisons)
