@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from felbo import dirichlet
-from felbo.evaluation.prediction import Prediction, Spread, softmax, summarise
+from felbo.evaluation.prediction import Prediction, Spread, summarise
 
 
 def draws(noise, members=10, items=200, classes=10, seed=0):
@@ -85,12 +85,3 @@ def test_a_prediction_can_be_stored():
     lazy = lazily(draws(1.0))
     again = pickle.loads(pickle.dumps(lazy))
     assert torch.equal(again.concentration, lazy.concentration)
-
-
-@pytest.mark.parametrize("classes", [2, 10, 15, 16, 40])
-def test_softmax_is_softmax(classes):
-    logits = 30 * torch.randn(3, 50, classes)
-    logits[0, 0] = torch.linspace(-1e30, 1e30, classes)
-    expected = logits.double().softmax(-1).float()
-    torch.testing.assert_close(softmax(logits), expected, rtol=1e-5, atol=1e-12)
-    assert softmax(logits.bfloat16()).dtype == torch.float32

@@ -22,7 +22,7 @@ def made_up(by_mean, by_mean_log):
         value = (by_mean_log * mean_log).sum()
         if by_mean is not None:
             value = value + (by_mean * mean).sum()
-        return Divergence(value, by_mean, by_mean_log)
+        return Divergence(value / len(mean), by_mean, by_mean_log)
 
     return divergence
 
@@ -70,3 +70,44 @@ def test_logits_far_apart_neither_overflow_nor_lose_the_gradient():
     assert found.nll.item() == 1800.0
     assert logits.grad.isfinite().all()
     assert logits.grad[0, 0, 1].item() == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("draws", [1, 6])
+# Logits beyond the range of safe exponentials; few classes and many, few items and many.
+@pytest.mark.parametrize("scale", [3.0, 40.0])
+@pytest.mark.parametrize(("items", "classes"), [(5, 4), (5, 20), (3000, 4)])
+def test_without_weight_it_is_the_cross_entropy(draws, scale, items, classes):
+    generator = torch.Generator().manual_seed(draws)
+    logits = scale * torch.randn(draws, items, classes, generator=generator, dtype=torch.float64)
+    logits.requires_grad_()
+    labels = torch.randint(0, classes, (items,), generator=generator)
+    nothing = made_up(None, torch.zeros(classes, dtype=torch.float64))
+    found = bound(logits, labels, items, SMOOTHING, 0.0, nothing).total
+    expected = F.cross_entropy(logits.flatten(0, 1), labels.repeat(draws))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    ours = torch.autograd.grad(3 * found, logits)[0]
+    theirs = torch.autograd.grad(3 * expected, logits)[0]
+    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_a_label_that_is_no_class_is_named(label):
+    logits, (_, by_mean_log) = case(2, 5)
+    with pytest.raises(ValueError, match="0 … 3"):
+        bound(logits, torch.tensor([0, label]), 5, 0.1, 1.0, made_up(None, by_mean_log))
+
+
+def test_a_second_derivative_is_refused():
+    logits, (_, by_mean_log) = case(2, 5)
+    total = bound(logits, torch.tensor([0]), 5, 0.1, 1.0, made_up(None, by_mean_log)).total
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        torch.autograd.grad(total, logits, create_graph=True)
+
+
+def test_a_backward_pass_can_be_repeated():
+    logits, (_, by_mean_log) = case(2, 5)
+    labels = torch.tensor([0, 3, 1, 2, 2])
+    total = bound(logits, labels, 5, SMOOTHING, WEIGHT, made_up(None, by_mean_log)).total
+    first = torch.autograd.grad(2 * total, logits, retain_graph=True)[0]
+    second = torch.autograd.grad(2 * total, logits)[0]
+    assert torch.equal(first, second)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from felbo.dirichlet._implicit import attach_gradient
-from felbo.dirichlet._precision import Solution, solve
+from felbo.dirichlet._precision import Solution, solve, solve_and_count
 from felbo.dirichlet._statistics import spread_of_draws, spread_of_statistics
 from felbo.dirichlet._validation import (
     check_bracket,
@@ -113,8 +113,9 @@ def fit(
             "or max_precision, which is then the precision (the number of training examples, say)."
         )
     check_simplex(probs)
-    mean, spread = spread_of_draws(probs.detach())
-    solution = solve(mean, spread, lower, upper, _tolerance(probs))
+    with torch.no_grad():
+        mean, spread = spread_of_draws(probs)
+        solution = solve_and_count(mean, spread, lower, upper, tolerance_for(probs.dtype))
     precision = solution.precision
     if differentiable:
         draws = probs.double()
@@ -125,7 +126,7 @@ def fit(
         moves = inside.unsqueeze(-1) & (mean > 0)
         mean_log = torch.where(moves, draws, 1.0).log().mean(0)
         precision = attach_gradient(precision, inside, mean, mean_log)
-    return _assemble(mean, precision, solution, probs.dtype)
+    return _assemble(mean, solution._replace(precision=precision), probs.dtype)
 
 
 def fit_statistics(
@@ -160,18 +161,50 @@ def fit_statistics(
     if not differentiable:
         mean, mean_log = mean.detach(), mean_log.detach()
     a, l = mean.double(), mean_log.double()
-    spread = spread_of_statistics(a.detach(), l.detach())
-    solution = solve(a.detach(), spread, lower, upper, _tolerance(mean))
-    precision = solution.precision
+    with torch.no_grad():
+        spread = spread_of_statistics(a, l)
+        solution = solve_and_count(a, spread, lower, upper, tolerance_for(mean.dtype))
     if differentiable:
-        inside = (precision > lower) & (precision < upper)
-        precision = attach_gradient(precision, inside, a, l)
-    return _assemble(a, precision, solution, mean.dtype)
+        solution = solution._replace(
+            precision=_with_gradient(solution.precision, lower, upper, a, l)
+        )
+    return _assemble(a, solution, mean.dtype)
 
 
-def _tolerance(like: Tensor) -> float:
-    # A step leaves less than a hundredth of its length: 1e-4 in float32, 1e-6 in float64.
-    return 1e-2 if like.dtype == torch.float32 else 1e-4
+def precision_of_statistics(
+    mean: Tensor,
+    mean_log: Tensor,
+    lower: float,
+    upper: float,
+    tolerance: float,
+    *,
+    differentiable: bool,
+    positive: bool,
+) -> Tensor:
+    """Return the precision ``[...]`` for float64 statistics ``[..., K]``, and nothing else.
+
+    What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
+    checks, no report. ``positive`` says that no mean can be zero.
+    """
+    with torch.no_grad():
+        spread = spread_of_statistics(mean, mean_log, positive=positive)
+        precision = solve(mean, spread, lower, upper, tolerance, positive=positive)
+    return _with_gradient(precision, lower, upper, mean, mean_log) if differentiable else precision
+
+
+def _with_gradient(
+    precision: Tensor, lower: float, upper: float, mean: Tensor, mean_log: Tensor
+) -> Tensor:
+    inside = (precision > lower) & (precision < upper)
+    return attach_gradient(precision, inside, mean, mean_log)
+
+
+def tolerance_for(dtype: torch.dtype) -> float:
+    """Largest last step for statistics that came in ``dtype``.
+
+    A step leaves less than a hundredth of its length: 1e-4 in float32, 1e-6 in float64.
+    """
+    return 1e-2 if dtype == torch.float32 else 1e-4
 
 
 def _bracket(classes: int, lower: float | None, upper: float | None) -> tuple[float, float]:
@@ -181,9 +214,8 @@ def _bracket(classes: int, lower: float | None, upper: float | None) -> tuple[fl
     return low, high
 
 
-def _assemble(
-    mean: Tensor, precision: Tensor, solution: Solution, dtype: torch.dtype
-) -> DirichletFit:
+def _assemble(mean: Tensor, solution: Solution, dtype: torch.dtype) -> DirichletFit:
+    precision = solution.precision
     return DirichletFit(
         concentration=(precision.unsqueeze(-1) * mean).to(dtype),
         precision=precision.to(dtype),

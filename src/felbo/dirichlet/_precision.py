@@ -22,12 +22,14 @@ out of it shows that this end is the maximum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from felbo._constants import scalar
 from felbo.dirichlet import _special
 from felbo.dirichlet._statistics import TINY, items_per_block
 
@@ -43,37 +45,71 @@ class Solution(NamedTuple):
 
 
 class _Equation:
-    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S]``, float64."""
+    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S, 1]``, float64."""
 
-    def __init__(self, mean: Tensor, spread: Tensor, lower: float, upper: float) -> None:
+    def __init__(
+        self, mean: Tensor, spread: Tensor, lower: float, upper: float, positive: bool
+    ) -> None:
         classes = mean.shape[-1]
         self.spread = spread
         self.lower, self.upper = lower, upper
-        self.weights = mean.new_ones(classes + 1)
-        # A class of mean zero drops out: h and q are one there, and that is taken back. One class
-        # alone would make every precision equally likely; it is given a second one, as if about to
-        # appear, so that draws which agree on it count as agreeing.
-        present = torch.mv(mean.sign(), self.weights[:-1]).clamp_(min=2.0)
-        self.offset = present.sub(float(classes))
-        self.minka = present.sub_(1.0).div_(spread).mul_(0.5)
         # The total rides along as one more class, of weight -1.
-        self.points = torch.nn.functional.pad(mean, (0, 1), value=1.0).clamp_(min=TINY)
-        self.weights[-1] = -1.0
+        total = scalar(1.0, torch.float64, mean.device).expand(len(mean), 1)
+        self.points = torch.cat((mean, total), 1)
+        self.weights = _weights(classes, mean.device)
+        # G and Q if h and q were one half everywhere, or one.
+        self.half, self.whole = _levels(classes, mean.device)
+        self.minka = self.half / spread
+        if not positive:
+            self._drop_absent_classes(mean)
 
-    def step(self, z: Tensor, h: Callable[[Tensor], Tensor]) -> Tensor:
-        """Take a Newton step from ``z`` ``[S]`` with ``h`` in G, and stay inside the bracket."""
-        x = z.unsqueeze(-1) * self.points
-        q = torch.addmv(self.offset, _special.q_rational(x), self.weights)
-        g = torch.addmv(self.offset, h(x), self.weights)
+    def _drop_absent_classes(self, mean: Tensor) -> None:
+        """Take back the one that h and q are for a class of mean zero."""
+        # One class alone would make every precision equally likely; it is given a second one, as if
+        # about to appear, so that draws which agree on it count as agreeing.
+        present = torch.mm(mean.sign(), self.weights[:-1]).clamp_(min=2.0)
+        absent = mean.shape[-1] - present
+        self.half, self.whole = self.half - absent, self.whole - absent
+        self.minka = present.sub_(1.0).div_(self.spread).mul_(0.5)
+        self.points.clamp_(min=TINY)
+
+    def step(self, z: Tensor, *, exact: bool) -> Tensor:
+        """Take a Newton step from ``z`` ``[S, 1]`` and stay inside the bracket.
+
+        The slope is rational always; G is too unless it should be ``exact``.
+        """
+        x = z * self.points
+        q = torch.addmm(self.half, _special.q_fraction(x), self.weights, alpha=0.5)
+        if exact:
+            g = torch.addmm(self.whole, _special.h_part(x), self.weights, alpha=-1.0)
+        else:
+            g = torch.addmm(self.half, _special.h_fraction(x), self.weights)
         power = g / q
         return g.div_(z * self.spread).pow_(power).mul_(z).clamp_(self.lower, self.upper)
 
-    def solve(self, tolerance: float) -> Solution:
-        # Halfway (in the logarithm) between the two bounds of the root, a rational step is off by
-        # less than 1 %, and one exact step from there by less than 3e-5.
-        start = self.minka.mul_(1.414).clamp_(self.lower, self.upper)
-        z = self.step(start, _special.h_rational)
-        proposal = self.step(z, _special.h)
+    def start(self) -> Tensor:
+        """Return z ``[S, 1]`` within 1 % of the root, or at the end of the bracket nearest to it.
+
+        Halfway (in the logarithm) between the two bounds of the root, a rational step does that.
+        """
+        return self.step(self.minka.mul_(1.414).clamp_(self.lower, self.upper), exact=False)
+
+    def solve(self, tolerance: float) -> Tensor:
+        """Return z ``[S, 1]``."""
+        z = self.start()
+        # One exact step from there is off by less than 3e-5.
+        proposal = self.step(z, exact=True)
+        low, high = torch.aminmax(proposal / z)
+        if float(low) >= 1.0 - tolerance and float(high) <= 1.0 + tolerance:
+            return proposal
+        return self._refine(z, proposal, tolerance).precision
+
+    def solve_and_count(self, tolerance: float) -> Solution:
+        """Return z, and how every item came to it, each ``[S, 1]``."""
+        z = self.start()
+        return self._refine(z, self.step(z, exact=True), tolerance)
+
+    def _refine(self, z: Tensor, proposal: Tensor, tolerance: float) -> Solution:
         change = (proposal - z).abs_()
         iterations = change.sign().long()
         converged = change <= tolerance * z
@@ -81,15 +117,27 @@ class _Equation:
             z = proposal
             if bool(converged.all()):
                 break
-            proposal = torch.where(converged, z, self.step(z, _special.h))
+            proposal = torch.where(converged, z, self.step(z, exact=True))
             change = (proposal - z).abs_()
             iterations += change > 0
             converged = change <= tolerance * z
         return Solution(proposal, iterations, converged)
 
 
-@torch.no_grad()
-def solve(
+@lru_cache(maxsize=64)
+def _weights(classes: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        column = torch.ones(classes + 1, 1, dtype=torch.float64, device=device)
+        column[-1] = -1.0
+        return column
+
+
+def _levels(classes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    half = 0.5 * (classes - 1)
+    return scalar(half, torch.float64, device), scalar(2.0 * half, torch.float64, device)
+
+
+def solve_and_count(
     mean: Tensor, spread: Tensor, min_precision: float, max_precision: float, tolerance: float
 ) -> Solution:
     r"""Find the precision in ``[min_precision, max_precision]`` with the highest likelihood.
@@ -105,13 +153,38 @@ def solve(
     Returns:
         The solution, each tensor ``[...]``. An item that holds NaN is reported as not converged.
     """
-    size = items_per_block(mean.shape[-1], mean)
-    items, spreads = mean.reshape(-1, mean.shape[-1]), spread.reshape(-1)
     blocks = [
-        _Equation(block, block_spread, min_precision, max_precision).solve(tolerance)
-        for block, block_spread in zip(
-            torch.split(items, size), torch.split(spreads, size), strict=True
-        )
+        _Equation(*block, min_precision, max_precision, positive=False).solve_and_count(tolerance)
+        for block in _blocks(mean, spread)
     ]
     columns = blocks[0] if len(blocks) == 1 else map(torch.cat, zip(*blocks, strict=True))
     return Solution(*(column.reshape(spread.shape) for column in columns))
+
+
+def solve(
+    mean: Tensor,
+    spread: Tensor,
+    min_precision: float,
+    max_precision: float,
+    tolerance: float,
+    *,
+    positive: bool,
+) -> Tensor:
+    r"""Return the precision ``[...]`` that :func:`solve_and_count` finds, without keeping count.
+
+    ``positive`` says that no mean can be zero, as after smoothing, and spares looking for them.
+    """
+    blocks = [
+        _Equation(*block, min_precision, max_precision, positive).solve(tolerance)
+        for block in _blocks(mean, spread)
+    ]
+    return (blocks[0] if len(blocks) == 1 else torch.cat(blocks)).view(spread.shape)
+
+
+def _blocks(mean: Tensor, spread: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+    """Cut mean and spread into blocks ``[S, K]`` and ``[S, 1]`` that stay in the cache."""
+    items, spreads = mean.reshape(-1, mean.shape[-1]), spread.reshape(-1, 1)
+    size = items_per_block(mean.shape[-1], mean)
+    if len(items) <= size:
+        return [(items, spreads)]
+    return zip(torch.split(items, size), torch.split(spreads, size), strict=True)

@@ -58,8 +58,14 @@ def _block(probs: Tensor) -> tuple[Tensor, Tensor]:
     return mean, per_class.mul_(mean).sum(-1)
 
 
-def spread_of_statistics(mean: Tensor, mean_log: Tensor) -> Tensor:
-    r"""Return D ``[...]`` from :math:`\bar a` and :math:`\bar l`, both ``[..., K]`` and float64."""
-    per_class = mean.clamp(min=TINY).log_().sub_(mean_log).masked_fill_(mean == 0.0, 0.0)
+def spread_of_statistics(mean: Tensor, mean_log: Tensor, *, positive: bool = False) -> Tensor:
+    r"""Return D ``[...]`` from :math:`\bar a` and :math:`\bar l`, both ``[..., K]`` and float64.
+
+    ``positive`` says that no mean can be zero, and spares looking for them.
+    """
+    if positive:
+        per_class = mean.log().sub_(mean_log)
+    else:
+        per_class = mean.clamp(min=TINY).log_().sub_(mean_log).masked_fill_(mean == 0.0, 0.0)
     # Rounding in the statistics of draws that agree can leave a D below zero, where it cannot be.
     return per_class.mul_(mean).sum(-1).clamp_(min=0.0)

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo._softmax import softmax
 from felbo.dirichlet._validation import check_draws, check_simplex
-from felbo.evaluation.prediction import Prediction, Spread, concatenate, softmax, summarise
+from felbo.evaluation.prediction import Prediction, Spread, concatenate, summarise
 from felbo.models import ConcentrationNetwork, StochasticClassifier
 from felbo.random import torch_seed
 

@@ -127,20 +127,6 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     return mean.to(probs.dtype), spread
 
 
-def softmax(logits: Tensor) -> Tensor:
-    """Softmax over the last axis, also fast for few classes on a CPU.
-
-    ``torch.softmax`` runs value by value when a row is shorter than a vector register (16 floats),
-    which for K = 10 costs three to nine times the three reductions below.
-    """
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    if logits.shape[-1] >= 16 or logits.device.type != "cpu":
-        return logits.softmax(-1)
-    exps = (logits - logits.amax(-1, keepdim=True)).exp_()
-    return exps.div_(exps.sum(-1, keepdim=True))
-
-
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
     """Join the results of batches, without a copy if there is only one."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))

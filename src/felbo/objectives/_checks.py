@@ -8,6 +8,12 @@ from torch import Tensor
 
 def check_labels(labels: Tensor, batch: int, classes: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers in 0 … K − 1."""
+    check_label_kind(labels, batch)
+    check_label_range(labels, classes)
+
+
+def check_label_kind(labels: Tensor, batch: int) -> None:
+    """Raise unless ``labels`` is ``[B]`` of integers."""
     if labels.shape != (batch,):
         raise ValueError(
             f"Expected one label per input, shape [{batch}], got {list(labels.shape)}. "
@@ -15,9 +21,13 @@ def check_labels(labels: Tensor, batch: int, classes: int) -> None:
         )
     if labels.dtype not in (torch.int64, torch.int32, torch.uint8):
         raise TypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
+
+
+def check_label_range(labels: Tensor, classes: int) -> None:
+    """Raise unless ``labels`` lie in 0 … K − 1."""
     # On an accelerator the comparison would wait for the device in every step; its own kernels
     # refuse such labels.
-    if labels.device.type == "cpu" and batch:
+    if labels.device.type == "cpu" and len(labels):
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if low < 0 or high >= classes:
             raise ValueError(

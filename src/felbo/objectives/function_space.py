@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from felbo import dirichlet
 from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
-from felbo.objectives._bound import Bound, Divergence, bound
-from felbo.objectives._checks import check_labels, check_prior
+from felbo.objectives._bound import Divergence, bound
+from felbo.objectives._checks import check_label_kind, check_prior
+from felbo.objectives._kl import PriorAt, kl_of_draws, kl_of_one_draw
 from felbo.objectives.loss import Loss
 from felbo.priors import Prior
 
@@ -71,7 +72,7 @@ class FunctionSpaceELBO:
         self.gradient = gradient
         self.num_samples = num_samples
         self.smoothing = smoothing
-        self._kept_prior: tuple[Tensor, int, Tensor, Tensor] | None = None
+        self._kept_prior: tuple[Tensor, tuple[Any, ...], PriorAt] | None = None
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
@@ -79,9 +80,9 @@ class FunctionSpaceELBO:
         # One forward pass for both terms: a draw is the same function in the NLL and in the KL.
         logits = model(inputs, self.num_samples)
         batch = len(x)
-        check_labels(y, batch, logits.shape[-1])
+        check_label_kind(y, batch)
         weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
-        return Loss(*self._bound(logits, y, points, weight))
+        return self._bound(logits, y, points, weight)
 
     def _inputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """All inputs of a step, the batch first, and the measurement points, which come last."""
@@ -101,61 +102,31 @@ class FunctionSpaceELBO:
         unlabelled = torch.empty(0, dtype=torch.int64, device=logits.device)
         return self._bound(logits, unlabelled, points, weight=1.0).total
 
-    def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Bound:
-        size, classes, draws = len(points), logits.shape[-1], len(logits)
-        with torch.no_grad():
-            beta, log_beta = self._prior_at(points)
-        check_prior(beta, size, classes)
+    def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Loss:
+        divergence = partial(self._divergence, points, len(logits))
+        return bound(logits, labels, len(points), self.smoothing, weight, divergence)
 
-        def divergence(mean: Tensor, mean_log: Tensor) -> Divergence:
-            if self.gradient == "partial":
-                value, excess = self._kl(mean, mean_log, draws, beta, log_beta)
-                # One draw has α = N f, and N Σ_k ∂f_k = 0 since f sums to one.
-                slope = -beta if draws == 1 else excess
-                return Divergence(value, None, (slope / size).to(logits.dtype))
-            with torch.enable_grad():
-                mean, mean_log = mean.detach().requires_grad_(), mean_log.detach().requires_grad_()
-                value, _ = self._kl(mean, mean_log, draws, beta, log_beta)
-                return Divergence(value.detach(), *torch.autograd.grad(value, (mean, mean_log)))
+    def _divergence(self, points: Tensor, draws: int, mean: Tensor, mean_log: Tensor) -> Divergence:
+        """Divergence from the prior at the points, from the statistics of the draws ``[S, K]``."""
+        prior = self._prior_at(points, mean)
+        kl = kl_of_one_draw if draws == 1 else partial(kl_of_draws, positive=self.smoothing > 0)
+        if self.gradient == "partial":
+            value, slope = kl(mean, mean_log, prior)
+            return Divergence(value, None, slope)
+        with torch.enable_grad():
+            mean, mean_log = mean.detach().requires_grad_(), mean_log.detach().requires_grad_()
+            value, _ = kl(mean, mean_log, prior)
+            slopes = torch.autograd.grad(value * len(points), (mean, mean_log))
+            return Divergence(value.detach(), *slopes)
 
-        return bound(logits, labels, size, self.smoothing, weight, divergence)
-
-    def _kl(
-        self, mean: Tensor, mean_log: Tensor, draws: int, beta: Tensor, log_beta: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """KL from the statistics of the draws ``[S, K]``, and ``α − β``, its slope in l̄.
-
-        Since α and β are the same for all draws at a point, only the mean of ``log f`` enters:
-        ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k]`` with B the Dirichlet's normaliser.
-        """
-        # Terms of size N log N cancel here: in float32 they would leave errors of 0.1 nats.
-        alpha = self._posterior(mean, mean_log, draws).double()
-        excess = alpha - beta
-        log_alpha = torch.lgamma(alpha).sum() - torch.lgamma(alpha.sum(-1)).sum()
-        slope = torch.dot(excess.view(-1), mean_log.double().view(-1))
-        return (slope - log_alpha).div_(len(mean)).add_(log_beta), excess
-
-    def _prior_at(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """β ``[S, K]`` or ``[K]`` in float64 and the mean of ``log B(β)``.
-
-        Both are kept: many priors return the same tensor in every step.
-        """
+    def _prior_at(self, points: Tensor, mean: Tensor) -> PriorAt:
+        """Return the prior at the points; kept, since many return the same tensor in every step."""
         given = self.prior(points).concentration
+        key = (given._version, mean.shape, mean.dtype, mean.device)
         kept = self._kept_prior
-        if kept is None or kept[0] is not given or kept[1] != given._version:
-            beta = given.to(points.device, torch.float64)
-            kept = (given, given._version, beta, dirichlet.log_normalizer(beta).mean())
+        if kept is None or kept[0] is not given or kept[1] != key:
+            check_prior(given, *mean.shape)
+            cap = float(max(self.num_data, mean.shape[-1]))
+            kept = (given, key, PriorAt.of(given.to(mean.device), cap, mean.dtype))
             self._kept_prior = kept
-        return kept[2], kept[3]
-
-    def _posterior(self, mean: Tensor, mean_log: Tensor, draws: int) -> Tensor:
-        """Concentration ``[S, K]`` of the Dirichlet fitted to the draws."""
-        max_precision = max(self.num_data, mean.shape[-1])
-        if draws == 1:
-            return max_precision * mean
-        return dirichlet.fit_statistics(
-            mean,
-            mean_log,
-            max_precision=max_precision,
-            differentiable=self.gradient == "total",
-        ).concentration
+        return kept[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -11,11 +10,12 @@ from felbo.objectives._checks import check_labels
 from felbo.objectives.loss import Loss
 
 
-def expected_nll(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Mean over draws and items of ``−log f_y`` for ``log_probs [M, B, K]``, ``labels [B]``."""
-    draws = log_probs.shape[0]
+def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean over draws and items of ``−log softmax_y`` for ``logits [M, B, K]``, ``labels [B]``."""
+    draws, batch, classes = logits.shape
+    check_labels(labels, batch, classes)
     targets = labels.long().repeat(draws) if draws > 1 else labels.long()
-    return F.nll_loss(log_probs.flatten(0, 1), targets)
+    return F.cross_entropy(logits.flatten(0, 1), targets)
 
 
 class NegativeLogLikelihood:
@@ -30,7 +30,5 @@ class NegativeLogLikelihood:
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        logits = model(x, self.num_samples)
-        check_labels(y, logits.shape[1], logits.shape[2])
-        nll = expected_nll(F.log_softmax(logits, dim=-1), y)
-        return Loss(total=nll, nll=nll.detach(), kl=torch.zeros_like(nll))
+        nll = expected_nll(model(x, self.num_samples), y)
+        return Loss(total=nll, nll=nll.detach(), kl=nll.new_zeros(()))

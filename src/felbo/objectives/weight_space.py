@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from felbo.models import StochasticClassifier
-from felbo.objectives._checks import check_labels
 from felbo.objectives.likelihood import expected_nll
 from felbo.objectives.loss import Loss
 
@@ -50,8 +48,6 @@ class WeightSpaceELBO:
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss on inputs ``x [B, ...]`` and labels ``y [B]``; its ``kl`` is KL / N."""
-        log_probs = F.log_softmax(model(x, self.num_samples), dim=-1)
-        check_labels(y, log_probs.shape[1], log_probs.shape[2])
-        nll = expected_nll(log_probs, y)
+        nll = expected_nll(model(x, self.num_samples), y)
         kl = model.weight_kl() / self.num_data
         return Loss(total=nll + self.temperature * kl, nll=nll.detach(), kl=kl.detach())

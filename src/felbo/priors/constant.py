@@ -34,11 +34,14 @@ class DirichletPrior:
         if not bool((beta > 0).all()) or not bool(beta.isfinite().all()):
             raise ValueError(f"Every concentration must be positive and finite, got {beta}.")
         self.concentration = beta
+        self._dirichlet = Dirichlet(beta, validate_args=False)
 
     def __call__(self, x: Tensor) -> Dirichlet:
         """Return a Dirichlet with batch shape [], valid for every point of ``x [S, ...]``."""
         self.concentration = self.concentration.to(x.device)
-        return Dirichlet(self.concentration, validate_args=False)
+        if self._dirichlet.concentration is not self.concentration:
+            self._dirichlet = Dirichlet(self.concentration, validate_args=False)
+        return self._dirichlet
 
 
 class UniformPrior(DirichletPrior):
