@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiled, fitting, growth, loops, memory, packages, steps, study
+from benchmarks import compiled, fitting, growth, limits, loops, memory, packages, steps, study
 from benchmarks.timing import Row
 
 RESULTS = Path("benchmarks/results.json")
@@ -65,19 +65,30 @@ def write_page(content: dict[str, Any]) -> None:
             for g in content.get("growth", [])
         ),
     ]
+    limit_lines = [
+        "| goal | cost | number | µs each | of the plain side |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {item['row']} | {item['operation']} | {item['count']:,} | "
+            f"{item['each']:,.1f} | {item['share']:.0%} |"
+            for item in content.get("limits", [])
+        ),
+    ]
     described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
     rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
     body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
-    begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
     text = PAGE.read_text()
-    before, after = text.split(begin)[0], text.split(end)[1]
-    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
+    for name, part in (("make bench", body), ("limits", "\n".join(limit_lines))):
+        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+        before, after = text.split(begin)[0], text.split(end)[1]
+        text = f"{before}{begin}\n{part}\n{end}{after}"
+    PAGE.write_text(text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "groups", nargs="*", help=f"any of {', '.join(GROUPS)}, growth; all if none"
+        "groups", nargs="*", help=f"any of {', '.join(GROUPS)}, limits, growth; all if none"
     )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -93,8 +104,10 @@ def main() -> None:
     content: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if content.get("machine") != machine:
         content = {"machine": machine, "groups": {}}
-    for name in arguments.groups or [*GROUPS, "growth"]:
-        if name == "growth":
+    for name in arguments.groups or [*GROUPS, "limits", "growth"]:
+        if name == "limits":
+            content["limits"] = [asdict(item) for item in limits.rows()]
+        elif name == "growth":
             found = list(growth.rows())
             content["growth"] = [asdict(item) for item in found]
             growth.draw(found, Path("docs/assets/growth"))

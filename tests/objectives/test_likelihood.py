@@ -45,6 +45,8 @@ def test_num_samples_reaches_the_model():
     torch.testing.assert_close(found, expected_nll(model(x, 4), y))
 
 
-def test_labels_are_checked():
+# −100 is what F.cross_entropy would silently leave out.
+@pytest.mark.parametrize("label", [3, -1, -100])
+def test_labels_are_checked(label):
     with pytest.raises(ValueError, match="0 … 2"):
-        NegativeLogLikelihood()(MAP(mlp(4, (5,), 3)), torch.zeros(2, 4), torch.tensor([0, 3]))
+        NegativeLogLikelihood()(MAP(mlp(4, (5,), 3)), torch.zeros(2, 4), torch.tensor([0, label]))

@@ -144,19 +144,19 @@ def _epoch(
     batches: Iterable[tuple[Tensor, Tensor]],
 ) -> Loss:
     """Take one step per batch and return the mean loss; a NaN stops the run."""
-    losses = []
+    losses: list[Tensor] = []
     for x, y in batches:
         loss = objective(model, x, y)
         optimizer.zero_grad()
         backward(loss.total)
         optimizer.step()
-        losses.append(torch.stack(loss).detach_())
+        losses += (part.detach() for part in loss)
     if not losses:
         raise ValueError(
             "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
         )
     # Read once per epoch: on an accelerator every reading waits for the device.
-    mean = Loss(*torch.stack(losses).mean(0).unbind())
+    mean = Loss(*torch.stack(losses).view(-1, 3).mean(0).unbind())
     if not bool(mean.total.isfinite()):
         raise FloatingPointError(
             f"The loss became {float(mean.total)} (nll {float(mean.nll)}, kl {float(mean.kl)}). "

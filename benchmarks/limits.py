@@ -1,0 +1,160 @@
+"""What stands between the measured ratios and their goals: which operation, how many, how fast."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import felbo
+from benchmarks import loops, memory
+from benchmarks.steps import cross_entropy, mlp, step_of
+from benchmarks.timing import seconds
+from felbo import dirichlet
+from felbo.training.batches import TensorBatches
+
+# What only looks at a tensor in another way, and costs no pass over it.
+_VIEWS = ("view", "expand", "select", "slice", "unsqueeze", "detach", "alias", "t.", "_unsafe_view")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One cost that is there on our side and not on the other.
+
+    Attributes:
+        row: the line of the table of goals.
+        operation: what is done.
+        count: how often.
+        each: microseconds each.
+        share: of the time (or memory) of the plain side.
+    """
+
+    row: str
+    operation: str
+    count: int
+    each: float
+    share: float
+
+
+class _Counter(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(func).removeprefix("aten.")
+        self.count += not name.startswith(_VIEWS)
+        return func(*args, **(kwargs or {}))
+
+
+def operations(loss: Callable[[], Tensor]) -> int:
+    """Count what a loss and its backward pass ask of PyTorch, views left out."""
+    with _Counter() as counter:
+        loss().backward()
+    return counter.count
+
+
+def small_operations(build: Callable[[], felbo.StochasticClassifier], row: str) -> Limit:
+    """Compare the operations of the bound with those of cross-entropy, for given logits.
+
+    One operation is timed where it runs: between the forward pass of the network and the next one,
+    with caches full of other things.
+    """
+    torch.manual_seed(0)
+    x, y = torch.randn(256, 784), torch.randint(0, 10, (256,))
+    model = build()
+    logits = model(x).detach().requires_grad_()
+    objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(10), num_data=60_000)
+    objective(lambda *_: logits, x, y)
+    ours = operations(lambda: objective(lambda *_: logits, x, y).total)
+    theirs = operations(lambda: cross_entropy(lambda *_: logits, x, y))
+
+    small, spent = torch.rand(256, 10), []
+    functions = (torch.exp, torch.log1p, torch.square, torch.neg, torch.sigmoid, torch.sqrt)
+
+    def loss() -> Tensor:
+        result = cross_entropy(model, x, y)
+        start = time.perf_counter()
+        for function in functions:
+            function(small)
+        spent.append((time.perf_counter() - start) / len(functions))
+        return F.relu(result)
+
+    step = step_of(model, loss)
+    seconds(step, 300)
+    plain = seconds(step_of(model, lambda: cross_entropy(model, x, y)), 300)
+    each, count = statistics.median(spent), ours - theirs
+    share = count * each / plain
+    return Limit(row, "operations more than cross-entropy", count, 1e6 * each, share)
+
+
+def many_classes() -> Iterator[Limit]:
+    """Time the parts of the bound for K = 1000, M = 5, S = 256."""
+    row, draws, points, classes = "K = 1000", 5, 256, 1000
+    torch.manual_seed(0)
+    x, y = torch.randn(points, 512), torch.randint(0, classes, (points,))
+    model = felbo.Ensemble(lambda: nn.Sequential(nn.Linear(512, classes)), members=draws)
+    probs = dirichlet.smooth(model(x).detach().softmax(-1))
+    mean, mean_log = probs.mean(0), probs.log().mean(0)
+    alpha = 1000.0 * mean.double()
+    plain = seconds(step_of(model, lambda: cross_entropy(model, x, y)), 20)
+    for operation, count, call in (
+        ("fit of 256 × 1000 means", 1, lambda: dirichlet.fit_statistics(mean, mean_log)),
+        ("lnΓ of 256 × 1000 float64", 1, lambda: torch.lgamma(alpha)),
+        ("passes over 5 × 256 × 1000 more than cross-entropy", 7, lambda: probs * probs),
+    ):
+        seconds(call, 5)
+        each = statistics.median(seconds(call, 5) for _ in range(7))
+        yield Limit(row, operation, count, 1e6 * each, count * each / plain)
+
+
+def shuffling() -> Limit:
+    """Compare the bare loop over pre-shuffled data with one that shuffles, and nothing else."""
+    x, y = loops.data()
+
+    def shuffled() -> None:
+        network = mlp()
+        optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
+        for batch, labels in TensorBatches(x, y, loops.BATCH):
+            optimizer.zero_grad()
+            F.cross_entropy(network(batch), labels).backward()
+            optimizer.step()
+
+    pairs = [(seconds(shuffled, 1), seconds(lambda: loops.bare_epoch(x, y), 1)) for _ in range(9)][
+        1:
+    ]
+    steps = -(-loops.SIZE // loops.BATCH)
+    extra = statistics.median(a - b for a, b in pairs)
+    share = statistics.median(a / b for a, b in pairs) - 1.0
+    return Limit(
+        "epoch of `felbo.fit`", "gathers of a shuffled batch", steps, 1e6 * extra / steps, share
+    )
+
+
+def weights() -> Limit:
+    """Weights, gradients and momentum of nine networks more, against the peak of one."""
+    network = felbo.networks.resnet18(10, width=memory.WIDTH)
+    size = sum(p.numel() * p.element_size() for p in network.parameters()) / 2**20
+    count = 3 * (memory.MEMBERS - 1)
+    share = count * size / memory.measure("one")
+    return Limit(
+        "memory", f"sets of {size:.1f} MB: weights, gradients, momentum", count, 0.0, share
+    )
+
+
+def rows() -> Iterator[Limit]:
+    """Measure all of them."""
+    yield small_operations(lambda: felbo.MAP(mlp()), "training step, M = 1")
+    yield small_operations(lambda: felbo.Ensemble(mlp, members=10), "training step, M = 10")
+    yield from many_classes()
+    yield shuffling()
+    yield weights()
