@@ -90,7 +90,7 @@ def rows() -> Iterator[Row]:
         10,
         "≤ 1.02",
         number=1,
-        rounds=12,
+        rounds=30,
     )
     yield with_and_without(
         "training step, linear head 512-1000, K = 1000, M = 5, B = 256",
