@@ -186,9 +186,9 @@ def precision_of_statistics(
     What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
     checks, no report. ``positive`` says that no mean can be zero.
     """
-    with torch.no_grad():
-        spread = spread_of_statistics(mean, mean_log, positive=positive)
-        precision = solve(mean, spread, lower, upper, tolerance, positive=positive)
+    a, l = (mean.detach(), mean_log.detach()) if differentiable else (mean, mean_log)
+    spread = spread_of_statistics(a, l, positive=positive)
+    precision = solve(a, spread, lower, upper, tolerance, positive=positive)
     return _with_gradient(precision, lower, upper, mean, mean_log) if differentiable else precision
 
 

@@ -34,6 +34,8 @@ from felbo.dirichlet import _special
 from felbo.dirichlet._statistics import TINY, items_per_block
 
 MAX_ITERATIONS = 8
+# Between Minka's start and twice that; the digits are part of the recorded results.
+MIDDLE = 1.414
 
 
 class Solution(NamedTuple):
@@ -58,8 +60,9 @@ class _Equation:
         self.points = torch.cat((mean, total), 1)
         self.weights = _weights(classes, mean.device)
         # G and Q if h and q were one half everywhere, or one.
-        self.half, self.whole = _levels(classes, mean.device)
-        self.minka = self.half / spread
+        self.half, self.whole = _level(0.5 * (classes - 1), mean), _level(classes - 1.0, mean)
+        # Halfway (in the logarithm) between the two bounds of the root.
+        self.middle = _level(MIDDLE * 0.5 * (classes - 1), mean) / spread
         if not positive:
             self._drop_absent_classes(mean)
 
@@ -70,7 +73,7 @@ class _Equation:
         present = torch.mm(mean.sign(), self.weights[:-1]).clamp_(min=2.0)
         absent = mean.shape[-1] - present
         self.half, self.whole = self.half - absent, self.whole - absent
-        self.minka = present.sub_(1.0).div_(self.spread).mul_(0.5)
+        self.middle = present.sub_(1.0).div_(self.spread).mul_(MIDDLE * 0.5)
         self.points.clamp_(min=TINY)
 
     def step(self, z: Tensor, *, exact: bool) -> Tensor:
@@ -90,9 +93,9 @@ class _Equation:
     def start(self) -> Tensor:
         """Return z ``[S, 1]`` within 1 % of the root, or at the end of the bracket nearest to it.
 
-        Halfway (in the logarithm) between the two bounds of the root, a rational step does that.
+        From the middle of its bounds, a rational step does that.
         """
-        return self.step(self.minka.mul_(1.414).clamp_(self.lower, self.upper), exact=False)
+        return self.step(self.middle.clamp_(self.lower, self.upper), exact=False)
 
     def solve(self, tolerance: float) -> Tensor:
         """Return z ``[S, 1]``."""
@@ -132,9 +135,8 @@ def _weights(classes: int, device: torch.device) -> Tensor:
         return column
 
 
-def _levels(classes: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    half = 0.5 * (classes - 1)
-    return scalar(half, torch.float64, device), scalar(2.0 * half, torch.float64, device)
+def _level(value: float, like: Tensor) -> Tensor:
+    return scalar(value, torch.float64, like.device)
 
 
 def solve_and_count(

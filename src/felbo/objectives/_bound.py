@@ -71,7 +71,7 @@ def bound(
     with torch.no_grad():
         probs, log_probs = softmax_and_log(logits)
         dtype, device = probs.dtype, probs.device
-        index = labels.long().view(1, batch, 1)
+        index = (labels if labels.dtype == torch.int64 else labels.long()).view(1, batch, 1)
         index = index.expand(draws, batch, 1) if draws > 1 else index
         nll = _mean_surprise(probs, log_probs, index) if batch else probs.new_zeros(())
 
