@@ -341,6 +341,19 @@ def test_a_classifier_prior_is_asked_once_for_a_grid():
     assert estimator.calls == 1
 
 
+@pytest.mark.parametrize("draws", [1, 4])
+def test_what_is_kept_of_the_prior_follows_its_changes(draws):
+    logits = torch.randn(draws, 3, 5, dtype=torch.float64)
+    prior = DirichletPrior(torch.full((5,), 2.0))
+    objective = FunctionSpaceELBO(prior, num_data=100)
+    kl_of(objective, logits)
+    objective.num_data = 50
+    prior.concentration.mul_(3.0)
+    fresh = FunctionSpaceELBO(DirichletPrior(torch.full((5,), 6.0)), num_data=50)
+    torch.testing.assert_close(kl_of(objective, logits), kl_of(fresh, logits))
+    assert kl_of(objective, logits[:, :2]).isfinite()
+
+
 def test_both_terms_see_the_same_draw():
     """One mask per draw: where the points are the batch, nll and kl come from the same logits."""
     model = MCDropout(mlp(2, (20,), 3).double(), rate=0.5, mask="draw")
