@@ -33,7 +33,7 @@ class Limit:
         row: the line of the table of goals.
         operation: what is done.
         count: how often.
-        each: microseconds each.
+        each: microseconds each; 0 where it is not about time.
         share: of the time (or memory) of the plain side.
     """
 
