@@ -98,7 +98,7 @@ STUDY = Study(
     presets={
         "smoke": Preset(2, {"steps": 100, "every": 10}),
         "cpu": Preset(10, {"steps": 1000, "every": 10}),
-        "paper": Preset(50, {"steps": 1000, "every": 10}),
+        "paper": Preset(50, {"steps": 1000, "every": 40}),
     },
     run=run,
     draw=partial(
