@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 import torch
 import torch.nn.functional as F
@@ -22,14 +23,19 @@ def data() -> tuple[Tensor, Tensor]:
     return torch.randn(SIZE, 784), torch.randint(0, 10, (SIZE,))
 
 
-def bare_epoch(x: Tensor, y: Tensor) -> None:
-    """Train on slices of tensors that were shuffled beforehand."""
+def bare_loop(batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Train on batches, with nothing around it."""
     network = mlp()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    for start in range(0, len(x), BATCH):
+    for x, y in batches:
         optimizer.zero_grad()
-        F.cross_entropy(network(x[start : start + BATCH]), y[start : start + BATCH]).backward()
+        F.cross_entropy(network(x), y).backward()
         optimizer.step()
+
+
+def bare_epoch(x: Tensor, y: Tensor) -> None:
+    """Train on slices of tensors that were shuffled beforehand."""
+    bare_loop((x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, len(x), BATCH))
 
 
 def loader_epoch(x: Tensor, y: Tensor) -> None:
@@ -84,12 +90,7 @@ def whole_run(x: Tensor, y: Tensor, epochs: int = 30) -> Row:
     batch, labels = x[:BATCH].clone(), y[:BATCH]
 
     def pure_compute() -> None:
-        network = mlp()
-        optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-        for _ in range(epochs * -(-SIZE // BATCH)):
-            optimizer.zero_grad()
-            F.cross_entropy(network(batch), labels).backward()
-            optimizer.step()
+        bare_loop(repeat((batch, labels), epochs * -(-SIZE // BATCH)))
 
     def run() -> None:
         felbo.fit(
