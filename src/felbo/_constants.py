@@ -8,19 +8,22 @@ import torch
 from torch import Tensor
 
 
-@lru_cache(maxsize=512)
-def scalar(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return ``value`` as a tensor without axes. It is shared: never change it in place.
+def scalar(value: float, like: Tensor) -> Tensor:
+    """Return ``value`` as a tensor without axes, of the dtype and on the device of another.
 
     With a tensor, ``c + a x`` and ``c + x y`` are one operation each (``torch.add``,
-    ``torch.addcmul``), and PyTorch need not convert a Python number in every call.
+    ``torch.addcmul``), and PyTorch need not convert a Python number in every call. It is shared:
+    never change it in place.
     """
-    with torch.inference_mode(False):
-        return torch.tensor(value, dtype=dtype, device=device)
+    return _full(value, (), like.dtype, like.device)
 
 
-@lru_cache(maxsize=64)
-def ones(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def ones(size: int, like: Tensor) -> Tensor:
     """Return a shared vector of ones ``[size]``; never change it in place."""
+    return _full(1.0, (size,), like.dtype, like.device)
+
+
+@lru_cache(maxsize=512)
+def _full(value: float, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
-        return torch.ones(size, dtype=dtype, device=device)
+        return torch.full(shape, value, dtype=dtype, device=device)

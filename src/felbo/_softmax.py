@@ -48,7 +48,7 @@ def row_sums(values: Tensor) -> Tensor:
         return values.sum(-1, keepdim=True)
     # A matrix product knows how to handle short rows.
     classes = values.shape[-1]
-    sums = torch.mv(values.view(-1, classes), ones(classes, values.dtype, values.device))
+    sums = torch.mv(values.view(-1, classes), ones(classes, values))
     return sums.view(*values.shape[:-1], 1)
 
 

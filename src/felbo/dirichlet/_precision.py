@@ -56,13 +56,13 @@ class _Equation:
         self.spread = spread
         self.lower, self.upper = lower, upper
         # The total rides along as one more class, of weight -1.
-        total = scalar(1.0, torch.float64, mean.device).expand(len(mean), 1)
+        total = scalar(1.0, mean).expand(len(mean), 1)
         self.points = torch.cat((mean, total), 1)
         self.weights = _weights(classes, mean.device)
         # G and Q if h and q were one half everywhere, or one.
-        self.half, self.whole = _level(0.5 * (classes - 1), mean), _level(classes - 1.0, mean)
+        self.half, self.whole = scalar(0.5 * (classes - 1), mean), scalar(classes - 1.0, mean)
         # Halfway (in the logarithm) between the two bounds of the root.
-        self.middle = _level(MIDDLE * 0.5 * (classes - 1), mean) / spread
+        self.middle = scalar(MIDDLE * 0.5 * (classes - 1), mean) / spread
         if not positive:
             self._drop_absent_classes(mean)
 
@@ -133,10 +133,6 @@ def _weights(classes: int, device: torch.device) -> Tensor:
         column = torch.ones(classes + 1, 1, dtype=torch.float64, device=device)
         column[-1] = -1.0
         return column
-
-
-def _level(value: float, like: Tensor) -> Tensor:
-    return scalar(value, torch.float64, like.device)
 
 
 def solve_and_count(

@@ -27,10 +27,6 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
-def _constant(value: float, like: Tensor) -> Tensor:
-    return scalar(value, torch.float64, like.device)
-
-
 def h(x: Tensor) -> Tensor:
     r"""Evaluate :math:`h(x) = x (\log x - \psi(x))` to a relative error of 1e-8."""
     return h_part(x).neg_().add_(1.0)
@@ -45,17 +41,17 @@ def h_part(x: Tensor) -> Tensor:
     :math:`2 s (x + y) / (s^2 - 1)`. The term of :math:`i = 0` is the one that is left out, and
     ``log1p`` keeps :math:`\log(y / x)` exact for large x.
     """
-    five = _constant(5.0, x)
+    five = scalar(5.0, x)
     y = x + five
     s = torch.addcmul(five, x, y)
     numerator = (x + y).mul_(s)
     result = torch.div(five, x).log1p_()
-    result.addcdiv_(numerator, torch.addcmul(_constant(-1.0, x), s, s), value=-2.0)
+    result.addcdiv_(numerator, torch.addcmul(scalar(-1.0, x), s, s), value=-2.0)
     inverse = y.reciprocal_()
     square = inverse * inverse
     first, second, third = _DIGAMMA
-    series = torch.add(_constant(second, x), square, alpha=third)
-    series = torch.addcmul(_constant(first, x), square, series)
+    series = torch.add(scalar(second, x), square, alpha=third)
+    series = torch.addcmul(scalar(first, x), square, series)
     return result.sub_(inverse, alpha=0.5).addcmul_(square, series, value=-1.0).mul_(x)
 
 
@@ -82,9 +78,9 @@ def h_fraction(x: Tensor) -> Tensor:
 
     The three coefficients minimise the largest relative error, by reweighted least squares.
     """
-    denominator = torch.add(_constant(209.96066, x), x, alpha=1034.2435)
-    denominator = torch.addcmul(_constant(1.0, x), x, denominator)
-    return torch.add(_constant(0.5, x), x, alpha=96.438551).div_(denominator)
+    denominator = torch.add(scalar(209.96066, x), x, alpha=1034.2435)
+    denominator = torch.addcmul(scalar(1.0, x), x, denominator)
+    return torch.add(scalar(0.5, x), x, alpha=96.438551).div_(denominator)
 
 
 def q_fraction(x: Tensor) -> Tensor:
@@ -92,6 +88,6 @@ def q_fraction(x: Tensor) -> Tensor:
 
     The fraction has the first two terms of the expansions at zero and at infinity.
     """
-    one = _constant(1.0, x)
+    one = scalar(1.0, x)
     numerator = x + one
     return numerator.div_(torch.addcmul(one, x, numerator, value=3.0))

@@ -70,21 +70,20 @@ def bound(
     batch, first = len(labels), items - points
     with torch.no_grad():
         probs, log_probs = softmax_and_log(logits)
-        dtype, device = probs.dtype, probs.device
         index = (labels if labels.dtype == torch.int64 else labels.long()).view(1, batch, 1)
         index = index.expand(draws, batch, 1) if draws > 1 else index
         nll = _mean_surprise(probs, log_probs, index) if batch else probs.new_zeros(())
 
         at_points = probs[:, first:] if first else probs
-        f = torch.lerp(at_points, scalar(1.0 / classes, dtype, device), smoothing)
+        f = torch.lerp(at_points, scalar(1.0 / classes, probs), smoothing)
         log_f = f.log()
         mean, mean_log = (f[0], log_f[0]) if draws == 1 else (f.mean(0), log_f.mean(0))
         kl, by_mean, by_mean_log = divergence_of(mean, mean_log)
-        kl = kl.to(dtype)
+        kl = kl.to(probs.dtype)
 
         # The gradient: p_k g_k first, scaled, then minus p_k times its sum over the classes.
         scale = weight * (1.0 - smoothing) / (draws * points)
-        slope = torch.addcdiv(scalar(0.0, dtype, device), at_points, f, value=scale)
+        slope = torch.addcdiv(scalar(0.0, probs), at_points, f, value=scale)
         slope.mul_(by_mean_log)
         if by_mean is not None:
             slope.addcmul_(at_points, by_mean, value=scale)
@@ -93,7 +92,7 @@ def bound(
             # Items of the batch that are no measurement points have no divergence.
             level, slope = (pad(part, (0, 0, first, 0)) for part in (level, slope))
         if batch:
-            share = scalar(-1.0 / index.numel(), dtype, device)
+            share = scalar(-1.0 / index.numel(), probs)
             _head(level, batch).add_(share)
             _head(slope, batch).scatter_add_(-1, index, share.expand(index.shape))
         gradient = slope.addcmul_(probs, level, value=-1.0)
