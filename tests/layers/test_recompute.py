@@ -1,16 +1,33 @@
 import copy
 
+import pytest
 import torch
 from torch import nn
 
 from felbo.layers import recomputed
 
 
-def test_values_gradients_and_running_statistics_are_those_of_a_plain_call() -> None:
+class Whole(nn.Module):
+    """A network that does not show its parts."""
+
+    def __init__(self, parts: nn.Module) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.parts(x)
+        return result
+
+
+def chain() -> nn.Sequential:
+    block = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.3))
+    return nn.Sequential(block, nn.ReLU(), nn.Flatten(), nn.Linear(144, 3), nn.BatchNorm1d(3))
+
+
+@pytest.mark.parametrize("wrap", [lambda network: network, Whole])
+def test_values_gradients_and_running_statistics_are_those_of_a_plain_call(wrap) -> None:
     torch.manual_seed(0)
-    plain = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 3)
-    ).double()
+    plain = wrap(chain()).double()
     checkpointed = copy.deepcopy(plain)
     x = torch.randn(5, 1, 8, 8, dtype=torch.float64)
     for step in range(3):
@@ -25,3 +42,26 @@ def test_values_gradients_and_running_statistics_are_those_of_a_plain_call() -> 
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(checkpointed.buffers(), plain.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_hooks_of_a_chain_are_called() -> None:
+    network = chain()
+    network.register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    x = torch.randn(5, 1, 8, 8)
+    torch.manual_seed(1)
+    expected = network(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(recomputed(network, x), expected)
+
+
+def test_a_chain_calls_its_growing_links_three_times_and_the_others_twice() -> None:
+    network = nn.Sequential(nn.Linear(4, 50), nn.Linear(50, 50), nn.Linear(50, 6), nn.Linear(6, 2))
+    calls = [0] * len(network)
+    for index, link in enumerate(network):
+
+        def count(*_: object, index: int = index) -> None:
+            calls[index] += 1
+
+        link.register_forward_pre_hook(count)
+    recomputed(network, torch.randn(3, 4)).sum().backward()
+    assert calls == [3, 3, 3, 2]

@@ -22,7 +22,7 @@ def made_up(by_mean, by_mean_log):
         value = (by_mean_log * mean_log).sum()
         if by_mean is not None:
             value = value + (by_mean * mean).sum()
-        return Divergence(value / len(mean), by_mean, by_mean_log)
+        return Divergence(value / mean.shape[-2], by_mean, by_mean_log)
 
     return divergence
 
@@ -60,6 +60,17 @@ def test_only_the_total_has_a_gradient():
     assert found.total.requires_grad
     assert not found.nll.requires_grad
     assert not found.kl.requires_grad
+
+
+def test_without_autograd_no_gradient_is_prepared():
+    logits, (_, by_mean_log) = case(2, 5)
+    divergence = made_up(None, by_mean_log)
+    expected = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
+    with torch.no_grad():
+        found = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
+    assert not found.total.requires_grad
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=0)
 
 
 def test_logits_far_apart_neither_overflow_nor_lose_the_gradient():

@@ -21,8 +21,8 @@ class Ensemble(StochasticClassifier):
     Args:
         factory: makes one freshly initialised network per call.
         members: M.
-        low_memory: keep the activations of one member at a time in training and compute them again
-            in the backward pass: the memory of one network for a third more time.
+        low_memory: hold the activations of one member at a time in training and compute them again
+            in the backward pass: about the memory of one network, for half as much time again.
 
     Example:
         >>> import torch, felbo

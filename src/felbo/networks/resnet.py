@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,31 +37,7 @@ class BasicBlock(nn.Module):
         return F.relu(out)
 
 
-class ResNet(nn.Module):
-    """The residual network that :func:`resnet18` builds."""
-
-    def __init__(self, classes: int, width: int, channels: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.layer1 = _stage(width, width, stride=1)
-        self.layer2 = _stage(width, 2 * width, stride=2)
-        self.layer3 = _stage(2 * width, 4 * width, stride=2)
-        self.layer4 = _stage(4 * width, 8 * width, stride=2)
-        self.fc = nn.Linear(8 * width, classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images ``[B, channels, H, W]`` to logits ``[B, K]``."""
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
-        return logits
-
-
-def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> ResNet:
+def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> nn.Sequential:
     """Build the ResNet-18 for 32×32 images: 3×3 stem with stride 1, no max-pooling.
 
     Four stages of two blocks with ``width``, 2, 4 and 8 times ``width`` channels; any image of at
@@ -82,7 +60,24 @@ def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> ResNet:
             "classes, width and channels must be at least 1, "
             f"got classes={classes}, width={width}, channels={channels}."
         )
-    return ResNet(classes, width, channels)
+    network = nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, width, 3, padding=1, bias=False),
+            bn1=nn.BatchNorm2d(width),
+            relu=nn.ReLU(),
+            layer1=_stage(width, width, stride=1),
+            layer2=_stage(width, 2 * width, stride=2),
+            layer3=_stage(2 * width, 4 * width, stride=2),
+            layer4=_stage(4 * width, 8 * width, stride=2),
+            avgpool=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
+            fc=nn.Linear(8 * width, classes),
+        )
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return network
 
 
 def _stage(inputs: int, outputs: int, stride: int) -> nn.Sequential:

@@ -2,9 +2,8 @@ r"""The bound as one operation on the logits, with its gradient in closed form.
 
 The two terms depend on the draws through the likelihood of the labels and through the statistics ā
 (mean of the smoothed probabilities f) and l̄ (mean of ``log f``) only. So does their gradient: with
-``g = ∂KL/∂f``, the derivative of the softmax gives ``p_k (g_k − Σ_j p_j g_j)`` for the divergence
-and ``p_k − [k = y]`` for the likelihood. It is computed together with the value, while all that it
-needs is at hand. Left to autograd, the way from logits to loss and back takes some twenty-five
+``g = ∂loss/∂log p``, the derivative of the softmax gives ``g_k − p_k Σ_j g_j``. It is computed
+together with the value, while all that it needs is at hand. Left to autograd, the way from logits to loss and back takes some twenty-five
 passes over ``[M, S, K]``; here it is ten.
 
 In the training of a small network the number of operations counts more than their size, hence
@@ -18,11 +17,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import nll_loss, pad
 
 from felbo._constants import scalar
 from felbo._softmax import row_sums, softmax_and_log
-from felbo.objectives._checks import check_label_range
+from felbo.objectives._checks import NO_LABEL, check_label_range
 from felbo.objectives.loss import Loss
 
 
@@ -42,7 +41,8 @@ class Divergence(NamedTuple):
     by_mean_log: Tensor
 
 
-# (ā [S, K], l̄ [S, K]) of the measurement points -> Divergence; called without autograd.
+# (ā [S, K], l̄ [S, K]) of the measurement points -> Divergence; called without autograd. One draw is
+# its own mean and comes as [1, S, K].
 DivergenceOf = Callable[[Tensor, Tensor], Divergence]
 
 
@@ -68,6 +68,7 @@ def bound(
     """
     draws, items, classes = logits.shape
     batch, first = len(labels), items - points
+    differentiable = logits.requires_grad and torch.is_grad_enabled()
     with torch.no_grad():
         probs, log_probs = softmax_and_log(logits)
         index = (labels if labels.dtype == torch.int64 else labels.long()).view(1, batch, 1)
@@ -77,26 +78,28 @@ def bound(
         at_points = probs[:, first:] if first else probs
         f = torch.lerp(at_points, scalar(1.0 / classes, probs), smoothing)
         log_f = f.log()
-        mean, mean_log = (f[0], log_f[0]) if draws == 1 else (f.mean(0), log_f.mean(0))
+        mean, mean_log = (f, log_f) if draws == 1 else (f.mean(0), log_f.mean(0))
         kl, by_mean, by_mean_log = divergence_of(mean, mean_log)
         kl = kl.to(probs.dtype)
+        total = torch.add(nll, kl, alpha=weight)
+        if not differentiable:
+            return Loss(total, nll, kl)
 
-        # The gradient: p_k g_k first, scaled, then minus p_k times its sum over the classes.
-        scale = weight * (1.0 - smoothing) / (draws * points)
-        slope = torch.addcdiv(scalar(0.0, probs), at_points, f, value=scale)
-        slope.mul_(by_mean_log)
+        # First by log p. For the divergence by l̄ that is (1 − γ) p / f = 1 − (γ / K) / f times its
+        # derivative by l̄.
+        share = weight / (draws * points)
+        by_log = by_mean_log * share
+        slope = torch.addcdiv(by_log, by_log, f, value=-smoothing / classes)
         if by_mean is not None:
-            slope.addcmul_(at_points, by_mean, value=scale)
-        level = row_sums(slope)
+            slope.addcmul_(at_points, by_mean, value=share * (1.0 - smoothing))
         if first:
             # Items of the batch that are no measurement points have no divergence.
-            level, slope = (pad(part, (0, 0, first, 0)) for part in (level, slope))
+            slope = pad(slope, (0, 0, first, 0))
         if batch:
-            share = scalar(-1.0 / index.numel(), probs)
-            _head(level, batch).add_(share)
-            _head(slope, batch).scatter_add_(-1, index, share.expand(index.shape))
-        gradient = slope.addcmul_(probs, level, value=-1.0)
-        total = torch.add(nll, kl, alpha=weight)
+            at_label = scalar(-1.0 / index.numel(), probs).expand(index.shape)
+            _head(slope, batch).scatter_add_(-1, index, at_label)
+        # Then by the logits.
+        gradient = slope.addcmul_(probs, row_sums(slope), value=-1.0)
     return Loss(_with_gradient(total, logits, gradient), nll, kl)
 
 
@@ -106,15 +109,16 @@ def _head(values: Tensor, batch: int) -> Tensor:
 
 def _mean_surprise(probs: Tensor, log_probs: Tensor | None, index: Tensor) -> Tensor:
     """Mean of ``−log p`` at the labels ``index [M, B, 1]`` of the first B items."""
-    source = _head(probs if log_probs is None else log_probs, index.shape[1])
+    batch = index.shape[1]
     try:
-        picked = source.gather(-1, index)
-    except RuntimeError:
+        if log_probs is None:
+            return _head(probs, batch).gather(-1, index).log_().mean().neg_()
+        rows = _head(log_probs, batch).flatten(0, 1)
+        return nll_loss(rows, index.reshape(-1), ignore_index=NO_LABEL)
+    except (IndexError, RuntimeError):
         # Looking through the labels before every step would cost more than picking them.
-        check_label_range(index[0, :, 0], source.shape[-1])
+        check_label_range(index[0, :, 0], probs.shape[-1])
         raise
-    logs = picked.log_() if log_probs is None else picked
-    return logs.sum().mul_(-1.0 / index.numel())
 
 
 class _Known(torch.autograd.Function):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+# torch's own losses leave out the label −100 in silence unless told to leave out another one.
+NO_LABEL = -(2**63)
+
 
 def check_labels(labels: Tensor, batch: int, classes: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers in 0 … K − 1."""

@@ -61,7 +61,7 @@ def kl_of_one_draw(mean: Tensor, mean_log: Tensor, prior: PriorAt) -> tuple[Tens
     alpha = mean * prior.cap_vector
     logs = mean_log + prior.digamma_cap
     terms = torch.addcmul(torch.lgamma(alpha), alpha - prior.beta, logs, value=-1.0).sum()
-    return torch.add(prior.one_draw, terms, alpha=-1.0 / len(mean)), prior.slope
+    return torch.add(prior.one_draw, terms, alpha=-1.0 / mean.shape[-2]), prior.slope
 
 
 def kl_of_draws(

@@ -122,10 +122,10 @@ class FunctionSpaceELBO:
     def _prior_at(self, points: Tensor, mean: Tensor) -> PriorAt:
         """Return the prior at the points; kept, since many return the same tensor in every step."""
         given = self.prior(points).concentration
-        key = (given._version, mean.shape, mean.dtype, mean.device, self.num_data)
+        key = (given._version, mean.shape[-2:], mean.dtype, mean.device, self.num_data)
         kept = self._kept_prior
         if kept is None or kept[0] is not given or kept[1] != key:
-            check_prior(given, *mean.shape)
+            check_prior(given, *mean.shape[-2:])
             cap = float(max(self.num_data, mean.shape[-1]))
             kept = (given, key, PriorAt.of(given.to(mean.device), cap, mean.dtype))
             self._kept_prior = kept

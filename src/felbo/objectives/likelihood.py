@@ -6,11 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from felbo.models import StochasticClassifier
-from felbo.objectives._checks import check_label_kind, check_label_range
+from felbo.objectives._checks import NO_LABEL, check_label_kind, check_label_range
 from felbo.objectives.loss import Loss
-
-# F.cross_entropy leaves out the label −100 unless told to leave out another one.
-_NO_LABEL = -(2**63)
 
 
 def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
@@ -19,7 +16,7 @@ def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
     check_label_kind(labels, batch)
     targets = labels.long().repeat(draws) if draws > 1 else labels.long()
     try:
-        return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=_NO_LABEL)
+        return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=NO_LABEL)
     except IndexError:
         # Looking through the labels before every step would cost as much as using them.
         check_label_range(labels, classes)
