@@ -7,8 +7,10 @@ import sys
 import time
 
 import pytest
+import torch
 
 from felbo.paper import rotated_mnist
+from felbo.paper.compare import compare
 from felbo.paper.published import published
 from felbo.paper.results import Summary, read_summaries
 
@@ -106,6 +108,35 @@ def test_base_and_enriched_models_get_a_figure_each(monkeypatch):
 
 @pytest.mark.parametrize("name", ["MAP", "MC Dropout fVI +90"])
 def test_training_repeats_itself(mnist_root, name):
-    settings = {"train_size": 512, "epochs": 1}
+    settings = {"train_size": 512, "epochs": 1, **rotated_mnist.CHOICES}
     first, second = (rotated_mnist.train(name, 3, settings).state_dict() for _ in range(2))
     assert all((first[key] == second[key]).all() for key in first)
+
+
+def test_what_the_paper_leaves_open_is_set_as_named():
+    weights = {
+        name: [p for p in rotated_mnist.build("MAP", name, "all").parameters() if p.dim() == 2]
+        for name in ("glorot", "torch")
+    }
+    # Glorot draws from ± √(6 / (784 + 50)), torch from ± 1 / √784.
+    assert weights["glorot"][0].abs().max().item() == pytest.approx((6 / 834) ** 0.5, rel=1e-3)
+    assert weights["torch"][0].abs().max().item() == pytest.approx(1 / 28, rel=1e-3)
+    images = torch.randn(20, 784)
+    for dropout, deterministic in (("hidden", True), ("all", False)):
+        model = rotated_mnist.build("MC Dropout", "glorot", dropout)
+        seen = []
+        first = next(m for m in model.modules() if isinstance(m, torch.nn.Linear))
+        first.register_forward_hook(lambda _module, inputs, _output, seen=seen: seen.append(inputs))
+        model(images)
+        assert torch.equal(seen[0][0], images) is deterministic
+
+
+def test_the_other_choices_are_compared_with_the_same_table():
+    measured = [
+        s._replace(experiment="rotated_mnist_other")
+        for s in as_measured(published("rotated_mnist"))
+    ]
+    cells = compare(measured, rotated_mnist.OTHER.compared_with)
+    assert len(cells) == 342
+    assert all(cell.agrees for cell in cells)
+    assert compare(measured) == []

@@ -53,7 +53,7 @@ def reproduce(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
-    comparisons = compare_with_published(outcome.summaries)
+    comparisons = compare_with_published(outcome.summaries, study.compared_with)
     # A curve of hundreds of steps is for the figure; as columns nobody could read it.
     if not comparisons and len({s.shift for s in outcome.summaries}) <= 12:
         console.print(_measured_table(study, outcome.summaries))
@@ -75,7 +75,7 @@ def compare(
     except FileNotFoundError as error:
         console.print(str(error), soft_wrap=True)
         raise typer.Exit(1) from error
-    comparisons = compare_with_published(summaries)
+    comparisons = compare_with_published(summaries, study.compared_with)
     if comparisons:
         console.print(_table(study, [c for c in comparisons if all_cells or not c.agrees]))
     else:

@@ -3,8 +3,8 @@ r"""The bound as one operation on the logits, with its gradient in closed form.
 The two terms depend on the draws through the likelihood of the labels and through the statistics ā
 (mean of the smoothed probabilities f) and l̄ (mean of ``log f``) only. So does their gradient: with
 ``g = ∂loss/∂log p``, the derivative of the softmax gives ``g_k − p_k Σ_j g_j``. It is computed
-together with the value, while all that it needs is at hand. Left to autograd, the way from logits to loss and back takes some twenty-five
-passes over ``[M, S, K]``; here it is ten.
+together with the value, while all that it needs is at hand. Left to autograd, the way from logits
+to loss and back takes some twenty-five passes over ``[M, S, K]``; here it is ten.
 
 In the training of a small network the number of operations counts more than their size, hence
 forms such as ``torch.add(constant, x, alpha=a)`` below.

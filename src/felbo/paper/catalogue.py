@@ -21,6 +21,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         rotated_mnist.STUDY,
+        rotated_mnist.OTHER,
         hypercube.HYPERCUBE,
         hypercube.BETAS,
         pathwise_gradient.STUDY,

@@ -35,11 +35,17 @@ class Comparison(NamedTuple):
     agrees: bool
 
 
-def compare(summaries: Sequence[Summary]) -> list[Comparison]:
-    """Pair every measured cell that was published with its published value."""
+def compare(summaries: Sequence[Summary], experiment: str = "") -> list[Comparison]:
+    """Pair every measured cell that was published with its published value.
+
+    Args:
+        summaries: the measured cells of one study.
+        experiment: of the paper; empty for the one that the cells name.
+    """
     if not summaries:
         return []
-    known = {(p.metric, p.model, p.shift): p for p in published(summaries[0].experiment)}
+    reference = published(experiment or summaries[0].experiment)
+    known = {(p.metric, p.model, p.shift): p for p in reference}
     return [
         _compare_cell(summary, known[key])
         for summary in summaries

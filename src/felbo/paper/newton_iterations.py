@@ -73,7 +73,7 @@ def plain_iteration(
 @lru_cache(maxsize=1)
 def ensemble_draws(seed: int, train_size: int, epochs: int, test_size: int) -> Tensor:
     """Return smoothed predictions ``[10, test_size, 10]``, float64, of a trained ensemble."""
-    settings = {"train_size": train_size, "epochs": epochs}
+    settings = {"train_size": train_size, "epochs": epochs, **rotated_mnist.CHOICES}
     model = rotated_mnist.train("Ensemble fVI", seed, settings).eval()
     images, _ = rotated_mnist.test_data(0, test_size)
     with torch.no_grad():

@@ -41,6 +41,8 @@ class Study:
         run: ``run(model, seed, settings)`` trains and measures one cell.
         draw: ``draw(summaries, stem)`` writes the figure.
         claims: checks the paper's statements on the measured numbers.
+        compared_with: the experiment of the paper whose numbers stand beside these; empty for the
+            one of the same name.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Study:
     run: Callable[[str, int, Mapping[str, Any]], list[Observation]]
     draw: Callable[[Sequence[Summary], str], None]
     claims: Callable[[Sequence[Summary]], list[Claim]] = lambda summaries: []
+    compared_with: str = ""
 
     @property
     def key(self) -> str:
