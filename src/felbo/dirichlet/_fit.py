@@ -176,19 +176,22 @@ def precision_of_statistics(
     mean_log: Tensor,
     lower: float,
     upper: float,
-    tolerance: float,
     *,
     differentiable: bool,
     positive: bool,
 ) -> Tensor:
-    """Return the precision ``[...]`` for float64 statistics ``[..., K]``, and nothing else.
+    """Return the precision ``[...]`` for statistics ``[..., K]``, float64, and nothing else.
 
     What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
-    checks, no report. ``positive`` says that no mean can be zero.
+    checks, no report. ``positive`` says that no mean can be zero; then float32 statistics are
+    solved for in float32, which the sums over classes bear (1e-6), all but D.
     """
+    tolerance = tolerance_for(mean.dtype)
+    if differentiable or not positive:
+        mean, mean_log = mean.double(), mean_log.double()
     a, l = (mean.detach(), mean_log.detach()) if differentiable else (mean, mean_log)
-    spread = spread_of_statistics(a, l, positive=positive)
-    precision = solve(a, spread, lower, upper, tolerance, positive=positive)
+    spread = spread_of_statistics(a, l, positive=positive).to(a.dtype)
+    precision = solve(a, spread, lower, upper, tolerance, positive=positive).double()
     return _with_gradient(precision, lower, upper, mean, mean_log) if differentiable else precision
 
 

@@ -47,7 +47,10 @@ class Solution(NamedTuple):
 
 
 class _Equation:
-    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S, 1]``, float64."""
+    """The likelihood equation of a block: mean ``[S, K]`` and spread ``[S, 1]``.
+
+    Both float64, or both float32 where no mean can be zero (``positive``).
+    """
 
     def __init__(
         self, mean: Tensor, spread: Tensor, lower: float, upper: float, positive: bool
@@ -58,7 +61,7 @@ class _Equation:
         # The total rides along as one more class, of weight -1.
         total = scalar(1.0, mean).expand(len(mean), 1)
         self.points = torch.cat((mean, total), 1)
-        self.weights = _weights(classes, mean.device)
+        self.weights = _weights(classes, mean.dtype, mean.device)
         # G and Q if h and q were one half everywhere, or one.
         self.half, self.whole = scalar(0.5 * (classes - 1), mean), scalar(classes - 1.0, mean)
         # Halfway (in the logarithm) between the two bounds of the root.
@@ -128,9 +131,9 @@ class _Equation:
 
 
 @lru_cache(maxsize=64)
-def _weights(classes: int, device: torch.device) -> Tensor:
+def _weights(classes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
-        column = torch.ones(classes + 1, 1, dtype=torch.float64, device=device)
+        column = torch.ones(classes + 1, 1, dtype=dtype, device=device)
         column[-1] = -1.0
         return column
 
@@ -170,7 +173,8 @@ def solve(
 ) -> Tensor:
     r"""Return the precision ``[...]`` that :func:`solve_and_count` finds, without keeping count.
 
-    ``positive`` says that no mean can be zero, as after smoothing, and spares looking for them.
+    ``positive`` says that no mean can be zero, as after smoothing, and spares looking for them;
+    mean and spread may then be float32.
     """
     blocks = [
         _Equation(*block, min_precision, max_precision, positive).solve(tolerance)

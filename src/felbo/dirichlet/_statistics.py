@@ -59,12 +59,13 @@ def _block(probs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spread_of_statistics(mean: Tensor, mean_log: Tensor, *, positive: bool = False) -> Tensor:
-    r"""Return D ``[...]`` from :math:`\bar a` and :math:`\bar l`, both ``[..., K]`` and float64.
+    r"""Return D ``[...]``, float64, from :math:`\bar a` and :math:`\bar l`, both ``[..., K]``.
 
-    ``positive`` says that no mean can be zero, and spares looking for them.
+    ``positive`` says that no mean can be zero, and spares looking for them; otherwise both have to
+    be float64.
     """
     if positive:
-        per_class = mean.log().sub_(mean_log)
+        per_class = mean.double().log().sub_(mean_log)
     else:
         per_class = mean.clamp(min=TINY).log_().sub_(mean_log).masked_fill_(mean == 0.0, 0.0)
     # Rounding in the statistics of draws that agree can leave a D below zero, where it cannot be.

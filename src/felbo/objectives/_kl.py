@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo.dirichlet._fit import precision_of_statistics, tolerance_for
+from felbo.dirichlet._fit import precision_of_statistics
 
 
 class PriorAt(NamedTuple):
@@ -75,18 +75,16 @@ def kl_of_draws(
         prior: at the same points.
         positive: whether no ā can be zero, as after smoothing.
     """
-    a, logs = mean.double(), mean_log.double()
     precision = precision_of_statistics(
-        a,
-        logs,
+        mean,
+        mean_log,
         float(mean.shape[-1]),
         prior.cap,
-        tolerance_for(mean.dtype),
         differentiable=mean.requires_grad,
         positive=positive,
     )
-    alpha = precision.unsqueeze(-1) * a
+    alpha = precision.unsqueeze(-1) * mean
     excess = alpha - prior.beta
-    terms = torch.addcmul(torch.lgamma(alpha), excess, logs, value=-1.0).sum()
+    terms = torch.addcmul(torch.lgamma(alpha), excess, mean_log, value=-1.0).sum()
     value = torch.lgamma(alpha.sum(-1)).sum() - terms
     return torch.add(prior.log_normalizer, value, alpha=1.0 / len(mean)), excess.to(mean.dtype)
