@@ -15,12 +15,12 @@ def scalar(value: float, like: Tensor) -> Tensor:
     ``torch.addcmul``), and PyTorch need not convert a Python number in every call. It is shared:
     never change it in place.
     """
-    return _full(value, (), like.dtype, like.device)
+    return filled(value, (), like)
 
 
-def ones(size: int, like: Tensor) -> Tensor:
-    """Return a shared vector of ones ``[size]``; never change it in place."""
-    return _full(1.0, (size,), like.dtype, like.device)
+def filled(value: float, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Return a shared tensor that holds ``value`` everywhere; never change it in place."""
+    return _full(value, shape, like.dtype, like.device)
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from felbo._constants import ones
+from felbo._constants import filled
 
 # Between exp(−40) and exp(40), neither a sum of exponentials nor a quotient of two can leave the
 # range of float32, so that no row needs its largest logit subtracted.
@@ -48,7 +48,7 @@ def row_sums(values: Tensor) -> Tensor:
         return values.sum(-1, keepdim=True)
     # A matrix product knows how to handle short rows.
     classes = values.shape[-1]
-    sums = torch.mv(values.view(-1, classes), ones(classes, values))
+    sums = torch.mv(values.view(-1, classes), filled(1.0, (classes,), values))
     return sums.view(*values.shape[:-1], 1)
 
 

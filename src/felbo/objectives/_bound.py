@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss, pad
 
-from felbo._constants import scalar
+from felbo._constants import filled, scalar
 from felbo._softmax import row_sums, softmax_and_log
 from felbo.objectives._checks import NO_LABEL, check_label_range
 from felbo.objectives.loss import Loss
@@ -31,7 +31,7 @@ class Divergence(NamedTuple):
     Attributes:
         value: a scalar, the mean over the measurement points.
         by_mean: derivative by ā of S times the value, ``[S, K]``; ``None`` where that is zero.
-        by_mean_log: derivative by l̄ of S times the value, ``[S, K]``, or ``[K]`` for all points.
+        by_mean_log: derivative by l̄ of S times the value, in any shape that broadcasts to ``[S, K]``.
 
     Both derivatives have the dtype of the logits.
     """
@@ -71,12 +71,11 @@ def bound(
     differentiable = logits.requires_grad and torch.is_grad_enabled()
     with torch.no_grad():
         probs, log_probs = softmax_and_log(logits)
-        index = (labels if labels.dtype == torch.int64 else labels.long()).view(1, batch, 1)
-        index = index.expand(draws, batch, 1) if draws > 1 else index
-        nll = _mean_surprise(probs, log_probs, index) if batch else probs.new_zeros(())
+        labels = labels if labels.dtype == torch.int64 else labels.long()
+        nll = _mean_surprise(probs, log_probs, labels) if batch else probs.new_zeros(())
 
         at_points = probs[:, first:] if first else probs
-        f = torch.lerp(at_points, scalar(1.0 / classes, probs), smoothing)
+        f = torch.add(scalar(smoothing / classes, probs), at_points, alpha=1.0 - smoothing)
         log_f = f.log()
         mean, mean_log = (f, log_f) if draws == 1 else (f.mean(0), log_f.mean(0))
         kl, by_mean, by_mean_log = divergence_of(mean, mean_log)
@@ -96,7 +95,8 @@ def bound(
             # Items of the batch that are no measurement points have no divergence.
             slope = pad(slope, (0, 0, first, 0))
         if batch:
-            at_label = scalar(-1.0 / index.numel(), probs).expand(index.shape)
+            index = _index(labels, draws)
+            at_label = filled(-1.0 / index.numel(), index.shape, probs)
             _head(slope, batch).scatter_add_(-1, index, at_label)
         # Then by the logits.
         gradient = slope.addcmul_(probs, row_sums(slope), value=-1.0)
@@ -107,17 +107,25 @@ def _head(values: Tensor, batch: int) -> Tensor:
     return values if values.shape[1] == batch else values[:, :batch]
 
 
-def _mean_surprise(probs: Tensor, log_probs: Tensor | None, index: Tensor) -> Tensor:
-    """Mean of ``−log p`` at the labels ``index [M, B, 1]`` of the first B items."""
-    batch = index.shape[1]
+def _index(labels: Tensor, draws: int) -> Tensor:
+    """Labels ``[B]`` as an index ``[M, B, 1]`` into the classes."""
+    index = labels.view(1, -1, 1)
+    return index.expand(draws, -1, 1) if draws > 1 else index
+
+
+def _mean_surprise(probs: Tensor, log_probs: Tensor | None, labels: Tensor) -> Tensor:
+    """Mean of ``−log p`` at the labels ``[B]`` of the first B items."""
+    draws, batch = len(probs), len(labels)
     try:
         if log_probs is None:
-            return _head(probs, batch).gather(-1, index).log_().mean().neg_()
+            picked = _head(probs, batch).gather(-1, _index(labels, draws))
+            return picked.log_().mean().neg_()
         rows = _head(log_probs, batch).flatten(0, 1)
-        return nll_loss(rows, index.reshape(-1), ignore_index=NO_LABEL)
+        targets = labels.repeat(draws) if draws > 1 else labels
+        return nll_loss(rows, targets, ignore_index=NO_LABEL)
     except (IndexError, RuntimeError):
         # Looking through the labels before every step would cost more than picking them.
-        check_label_range(index[0, :, 0], probs.shape[-1])
+        check_label_range(labels, probs.shape[-1])
         raise
 
 

@@ -23,7 +23,8 @@ class PriorAt(NamedTuple):
     """The prior at the measurement points.
 
     Attributes:
-        beta: its concentration ``[S, K]``, or ``[K]`` for all points, float64.
+        beta: its concentration ``[S, K]``, ``[K]`` for all points or ``[]`` for all classes too,
+            float64.
         slope: ``−β`` in the dtype of the draws.
         log_normalizer: mean of ``log B(β)`` over the points, a scalar.
         cap: N, the largest precision of the posterior.
@@ -48,6 +49,9 @@ class PriorAt(NamedTuple):
         digamma, normalizer = torch.digamma(largest), dirichlet.log_normalizer(beta).mean()
         left = torch.lgamma(largest) - digamma * largest + digamma * beta.sum(-1).mean()
         one_draw = normalizer + left.squeeze()
+        if beta.dim() == 1 and bool((beta == beta[0]).all()):
+            # A number is quicker to combine with short rows than a row is.
+            beta = beta[0]
         return cls(beta, -beta.to(dtype), normalizer, cap, largest, digamma, one_draw)
 
 
