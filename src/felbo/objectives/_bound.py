@@ -31,7 +31,7 @@ class Divergence(NamedTuple):
     Attributes:
         value: a scalar, the mean over the measurement points.
         by_mean: derivative by ā of S times the value, ``[S, K]``; ``None`` where that is zero.
-        by_mean_log: derivative by l̄ of S times the value, in any shape that broadcasts to ``[S, K]``.
+        by_mean_log: derivative by l̄ of S times the value, broadcasts to ``[S, K]``.
 
     Both derivatives have the dtype of the logits.
     """
