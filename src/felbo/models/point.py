@@ -33,4 +33,5 @@ class MAP(StochasticClassifier):
         """Return logits ``[M, B, K]``, the same for all M draws."""
         samples = self.resolve_samples(num_samples)
         logits: Tensor = self.network(x)
-        return logits.unsqueeze(0).expand(samples, *logits.shape)
+        draw = logits.unsqueeze(0)
+        return draw if samples == 1 else draw.expand(samples, *logits.shape)
