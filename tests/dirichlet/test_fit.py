@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 from felbo.dirichlet import fit, fit_statistics, smooth
+from felbo.dirichlet._fit import precision_of_statistics
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -179,6 +180,33 @@ def test_statistics_give_the_same_fit():
     single = fit_statistics(probs.mean(0).float(), probs.log().mean(0).float(), max_precision=1e5)
     assert single.precision.dtype == torch.float32
     torch.testing.assert_close(single.precision.double(), expected.precision, rtol=1e-3, atol=0)
+
+
+def precision_in(dtype, draws, cap, positive=True):
+    """Solve for the precision of float32 statistics, in ``dtype``."""
+    mean, mean_log = draws.mean(0).to(dtype), draws.log().mean(0).to(dtype)
+    lower = float(draws.shape[-1])
+    return precision_of_statistics(
+        mean, mean_log, lower, cap, differentiable=False, positive=positive
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+@pytest.mark.parametrize("noise", [1.0, 0.03])
+@pytest.mark.parametrize("cap", [1e4, 1e8])
+def test_float32_statistics_are_solved_for_as_in_float64(classes, noise, cap):
+    draws = smooth(softmax_draws(classes, 10, 3.0, noise, torch.float32))
+    found, expected = (precision_in(dtype, draws, cap) for dtype in DTYPES)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
+
+
+def test_float32_statistics_are_solved_for_exactly_under_autocast():
+    draws = smooth(softmax_draws(10, 5, 3.0, 0.03, torch.float32))
+    expected = precision_in(torch.float64, draws, 1e6)
+    with torch.autocast("cpu", torch.float16):
+        found = precision_in(torch.float32, draws, 1e6)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
 
 
 def test_statistics_with_zeros_and_nan():

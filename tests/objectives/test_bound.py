@@ -62,12 +62,15 @@ def test_only_the_total_has_a_gradient():
     assert not found.kl.requires_grad
 
 
-def test_without_autograd_no_gradient_is_prepared():
+def test_without_autograd_no_gradient_is_prepared(monkeypatch):
     logits, (_, by_mean_log) = case(2, 5)
     divergence = made_up(None, by_mean_log)
     expected = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
+    monkeypatch.delattr("felbo.objectives._bound.row_sums")
     with torch.no_grad():
         found = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
+    with pytest.raises(NameError):
+        bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
     assert not found.total.requires_grad
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=0)

@@ -180,19 +180,25 @@ def precision_of_statistics(
     differentiable: bool,
     positive: bool,
 ) -> Tensor:
-    """Return the precision ``[...]`` for statistics ``[..., K]``, float64, and nothing else.
+    """Return the precision ``[...]`` in float64 for statistics ``[..., K]``, and nothing else.
 
     What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
-    checks, no report. ``positive`` says that no mean can be zero; then float32 statistics are
-    solved for in float32, which the sums over classes bear (1e-6), all but D.
+    checks, no report. ``positive`` says that no mean can be zero. For float32 statistics the
+    equation is then solved in float32, except for D: the sums over classes lose 1e-6 by that.
     """
     tolerance = tolerance_for(mean.dtype)
-    if differentiable or not positive:
+    if differentiable or not positive or not _sums_in_full(mean.device):
         mean, mean_log = mean.double(), mean_log.double()
     a, l = (mean.detach(), mean_log.detach()) if differentiable else (mean, mean_log)
     spread = spread_of_statistics(a, l, positive=positive).to(a.dtype)
     precision = solve(a, spread, lower, upper, tolerance, positive=positive).double()
     return _with_gradient(precision, lower, upper, mean, mean_log) if differentiable else precision
+
+
+def _sums_in_full(device: torch.device) -> bool:
+    """Whether a matrix product of float32 is one; the solver sums over classes by such."""
+    reduced = torch.is_autocast_enabled(device.type)
+    return not reduced and torch.get_float32_matmul_precision() == "highest"
 
 
 def _with_gradient(

@@ -39,7 +39,7 @@ MIDDLE = 1.414
 
 
 class Solution(NamedTuple):
-    """Precision (float64), number of Newton steps and convergence of every item, each ``[...]``."""
+    """Precision, number of Newton steps and convergence of every item, each ``[...]``."""
 
     precision: Tensor
     iterations: Tensor

@@ -6,10 +6,10 @@ r"""The two functions of one variable that the precision of a Dirichlet is made 
 Both fall monotonically from 1 at zero to 1/2 at infinity, and :math:`x h'(x) = h(x) - q(x)`.
 Written with them, the likelihood equation of the precision has no difference of large numbers.
 Each comes twice: to high accuracy, and as a cheap rational function for starts and slopes. They
-take positive float64 tensors of any shape. ``torch.digamma`` costs as much as twenty logarithms;
-these are short runs of operations. What a solver sums over classes it can as well sum without the
-additive constants and signs, so :func:`h_part`, :func:`h_fraction` and :func:`q_fraction` leave
-them to the caller.
+take positive tensors of any shape; the errors stated are those in float64. ``torch.digamma`` costs
+as much as twenty logarithms; these are short runs of operations. What a solver sums over classes it
+can as well sum without the additive constants and signs, so :func:`h_part`, :func:`h_fraction` and
+:func:`q_fraction` leave them to the caller.
 """
 
 from __future__ import annotations

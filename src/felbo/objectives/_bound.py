@@ -30,8 +30,8 @@ class Divergence(NamedTuple):
 
     Attributes:
         value: a scalar, the mean over the measurement points.
-        by_mean: derivative by ā of S times the value, ``[S, K]``; ``None`` where that is zero.
         by_mean_log: derivative by l̄ of S times the value, broadcasts to ``[S, K]``.
+        by_mean: derivative by ā of S times the value, likewise; ``None`` where that is zero.
 
     Both derivatives have the dtype of the logits.
     """

@@ -4,8 +4,8 @@ Since α and β are the same for all draws at a point, only the mean of ``log f`
 
 ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k],  log B(α) = Σ_k lnΓ(α_k) − lnΓ(Σ_k α_k)``
 
-Terms of size N log N cancel here: in float32 they would leave errors of 0.1 nats, so all of it is
-float64.
+Terms of size N log N cancel here: in float32 they would leave errors of 0.1 nats, so all of this
+sum is float64.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class PriorAt(NamedTuple):
         digamma, normalizer = torch.digamma(largest), dirichlet.log_normalizer(beta).mean()
         left = torch.lgamma(largest) - digamma * largest + digamma * beta.sum(-1).mean()
         one_draw = normalizer + left.squeeze()
-        if beta.dim() == 1 and bool((beta == beta[0]).all()):
-            # A number is quicker to combine with short rows than a row is.
+        if beta.dim() == 1 and beta.device.type == "cpu" and bool((beta == beta[0]).all()):
+            # A processor combines short rows with a number more quickly than with a row.
             beta = beta[0]
         return cls(beta, -beta.to(dtype), normalizer, cap, largest, digamma, one_draw)
 

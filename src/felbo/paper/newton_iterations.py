@@ -71,9 +71,11 @@ def plain_iteration(
 
 
 @lru_cache(maxsize=1)
-def ensemble_draws(seed: int, train_size: int, epochs: int, test_size: int) -> Tensor:
+def ensemble_draws(
+    seed: int, train_size: int, epochs: int, test_size: int, **choices: str
+) -> Tensor:
     """Return smoothed predictions ``[10, test_size, 10]``, float64, of a trained ensemble."""
-    settings = {"train_size": train_size, "epochs": epochs, **rotated_mnist.CHOICES}
+    settings = {"train_size": train_size, "epochs": epochs, **choices}
     model = rotated_mnist.train("Ensemble fVI", seed, settings).eval()
     images, _ = rotated_mnist.test_data(0, test_size)
     with torch.no_grad():
@@ -102,15 +104,19 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
     return observations
 
 
+def _preset(**sizes: int) -> Preset:
+    return Preset(1, {**sizes, **rotated_mnist.CHOICES})
+
+
 STUDY = Study(
     name="newton-iterations",
     title="Iterations of the Dirichlet fit on MNIST test images",
     # The first cell trains the ensemble, the others find it in memory.
     models={"felbo": 10.0, **dict.fromkeys(STEPS, 1.0)},
     presets={
-        "smoke": Preset(1, {"train_size": 2000, "epochs": 1, "test_size": 500}),
-        "cpu": Preset(1, {"train_size": 60000, "epochs": 10, "test_size": 10000}),
-        "paper": Preset(1, {"train_size": 60000, "epochs": 30, "test_size": 10000}),
+        "smoke": _preset(train_size=2000, epochs=1, test_size=500),
+        "cpu": _preset(train_size=60000, epochs=10, test_size=10000),
+        "paper": _preset(train_size=60000, epochs=30, test_size=10000),
     },
     run=run,
     draw=partial(

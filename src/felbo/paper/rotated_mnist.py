@@ -41,6 +41,11 @@ MEASUREMENTS: dict[str, MeasurementSet] = {
 
 def build(kind: str, initialisation: str, dropout: str) -> felbo.StochasticClassifier:
     """Make one of the three models, untrained."""
+    if initialisation not in ("glorot", "torch") or dropout not in ("hidden", "all"):
+        raise ValueError(
+            "initialisation is 'glorot' or 'torch' and dropout 'hidden' or 'all', "
+            f"got {initialisation!r} and {dropout!r}."
+        )
 
     def network() -> nn.Module:
         layers = felbo.networks.mlp(784, (50, 50), CLASSES)
@@ -154,7 +159,7 @@ def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
     }
 
 
-def draw(summaries: Sequence[Summary], stem: str) -> None:
+def draw(summaries: Sequence[Summary], stem: str, title: str = "Rotated MNIST") -> None:
     """Draw conventional and fVI models, and in a second figure the enriched measurement sets."""
     enriched = [s for s in summaries if "fVI" in s.model]
     curves = partial(
@@ -164,9 +169,9 @@ def draw(summaries: Sequence[Summary], stem: str) -> None:
         published=published("rotated_mnist"),
         styles=styles,
     )
-    curves([s for s in summaries if "+" not in s.model], stem, title="Rotated MNIST")
+    curves([s for s in summaries if "+" not in s.model], stem, title=title)
     if any("+" in s.model for s in enriched):
-        curves(enriched, f"{stem}_enriched", title="Rotated MNIST, enriched measurement sets")
+        curves(enriched, f"{stem}_enriched", title=f"{title}, enriched measurement sets")
 
 
 def _presets(choices: Mapping[str, str]) -> dict[str, Preset]:
@@ -202,13 +207,15 @@ STUDY = Study(
     claims=claims,
 )
 
+_OTHER_TITLE = "Rotated MNIST, PyTorch's initialisation, dropout before every layer"
+
 OTHER = Study(
     name="rotated-mnist-other",
-    title="Rotated MNIST, PyTorch's initialisation, dropout before every layer",
+    title=_OTHER_TITLE,
     models=_costs({"": 1.0, "fVI": 1.1}),
     presets=_presets(OTHER_CHOICES),
     run=run,
-    draw=draw,
+    draw=partial(draw, title=_OTHER_TITLE),
     claims=claims,
     compared_with="rotated_mnist",
 )
