@@ -11,18 +11,26 @@ WEIGHT = 0.7
 def case(draws, items):
     generator = torch.Generator().manual_seed(draws)
     logits = 3 * torch.randn(draws, items, 4, generator=generator, dtype=torch.float64)
-    slopes = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
+    slopes = torch.randn(5, 4, generator=generator, dtype=torch.float64)
     return logits.requires_grad_(), slopes
 
 
-def made_up(by_mean, by_mean_log):
-    """A divergence that is linear in the statistics, so that its derivatives are known."""
+def by_log(slopes):
+    """A made-up divergence that is linear in l̄, so that its derivative is known."""
 
-    def divergence(mean, mean_log):
-        value = (by_mean_log * mean_log).sum()
-        if by_mean is not None:
-            value = value + (by_mean * mean).sum()
-        return Divergence(value / mean.shape[-2], by_mean, by_mean_log)
+    def divergence(draws):
+        value = (slopes * draws.log().mean(0)).sum()
+        return Divergence(value / draws.shape[1], slopes)
+
+    return divergence
+
+
+def by_draw(slopes):
+    """A made-up divergence that is quadratic in the draws."""
+
+    def divergence(draws):
+        value = (slopes * draws.square()).sum()
+        return Divergence(value / draws.shape[1], None, 2 * slopes * draws)
 
     return divergence
 
@@ -33,18 +41,18 @@ def by_autograd(logits, labels, points, divergence):
     batch = log_probs[:, : len(labels)].flatten(0, 1)
     nll = F.nll_loss(batch, labels.repeat(len(logits))) if len(labels) else torch.zeros(())
     probs = (1 - SMOOTHING) * log_probs[:, -points:].exp() + SMOOTHING / logits.shape[-1]
-    kl = divergence(probs.mean(0), probs.log().mean(0)).value
+    kl = divergence(probs).value
     return nll + WEIGHT * kl, nll, kl
 
 
 @pytest.mark.parametrize("draws", [1, 6])
 # Batch and measurement points the same; points only in part labelled; apart; no labels at all.
 @pytest.mark.parametrize(("items", "labelled"), [(5, 5), (5, 2), (8, 3), (5, 0)])
-@pytest.mark.parametrize("uses_mean", [False, True])
-def test_value_and_gradient_are_those_of_the_definition(draws, items, labelled, uses_mean):
-    logits, (by_mean, by_mean_log) = case(draws, items)
+@pytest.mark.parametrize("made_up", [by_log, by_draw, lambda slopes: by_log(slopes[0, 0].item())])
+def test_value_and_gradient_are_those_of_the_definition(draws, items, labelled, made_up):
+    logits, slopes = case(draws, items)
     labels = torch.tensor([0, 3, 1, 2, 2])[:labelled]
-    divergence = made_up(by_mean if uses_mean else None, by_mean_log)
+    divergence = made_up(slopes)
     found = bound(logits, labels, 5, SMOOTHING, WEIGHT, divergence)
     expected = by_autograd(logits, labels, 5, divergence)
     for ours, theirs in zip(found, expected, strict=True):
@@ -55,16 +63,16 @@ def test_value_and_gradient_are_those_of_the_definition(draws, items, labelled, 
 
 
 def test_only_the_total_has_a_gradient():
-    logits, (_, by_mean_log) = case(2, 5)
-    found = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, made_up(None, by_mean_log))
+    logits, slopes = case(2, 5)
+    found = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, by_log(slopes))
     assert found.total.requires_grad
     assert not found.nll.requires_grad
     assert not found.kl.requires_grad
 
 
 def test_without_autograd_no_gradient_is_prepared(monkeypatch):
-    logits, (_, by_mean_log) = case(2, 5)
-    divergence = made_up(None, by_mean_log)
+    logits, slopes = case(2, 5)
+    divergence = by_log(slopes)
     expected = bound(logits, torch.tensor([0]), 5, SMOOTHING, WEIGHT, divergence)
     monkeypatch.delattr("felbo.objectives._bound.row_sums")
     with torch.no_grad():
@@ -79,7 +87,7 @@ def test_without_autograd_no_gradient_is_prepared(monkeypatch):
 def test_logits_far_apart_neither_overflow_nor_lose_the_gradient():
     logits = torch.tensor([[[900.0, -900.0, 0.0]]], requires_grad=True)
     slope = torch.ones(1, 3)
-    found = bound(logits, torch.tensor([1]), 1, 1e-4, 1.0, made_up(None, slope))
+    found = bound(logits, torch.tensor([1]), 1, 1e-4, 1.0, by_log(slope))
     found.total.backward()
     assert found.nll.item() == 1800.0
     assert logits.grad.isfinite().all()
@@ -95,7 +103,7 @@ def test_without_weight_it_is_the_cross_entropy(draws, scale, items, classes):
     logits = scale * torch.randn(draws, items, classes, generator=generator, dtype=torch.float64)
     logits.requires_grad_()
     labels = torch.randint(0, classes, (items,), generator=generator)
-    nothing = made_up(None, torch.zeros(classes, dtype=torch.float64))
+    nothing = by_log(torch.zeros(classes, dtype=torch.float64))
     found = bound(logits, labels, items, SMOOTHING, 0.0, nothing).total
     expected = F.cross_entropy(logits.flatten(0, 1), labels.repeat(draws))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -106,22 +114,22 @@ def test_without_weight_it_is_the_cross_entropy(draws, scale, items, classes):
 
 @pytest.mark.parametrize("label", [-1, 4])
 def test_a_label_that_is_no_class_is_named(label):
-    logits, (_, by_mean_log) = case(2, 5)
+    logits, slopes = case(2, 5)
     with pytest.raises(ValueError, match="0 … 3"):
-        bound(logits, torch.tensor([0, label]), 5, 0.1, 1.0, made_up(None, by_mean_log))
+        bound(logits, torch.tensor([0, label]), 5, 0.1, 1.0, by_log(slopes))
 
 
 def test_a_second_derivative_is_refused():
-    logits, (_, by_mean_log) = case(2, 5)
-    total = bound(logits, torch.tensor([0]), 5, 0.1, 1.0, made_up(None, by_mean_log)).total
+    logits, slopes = case(2, 5)
+    total = bound(logits, torch.tensor([0]), 5, 0.1, 1.0, by_log(slopes)).total
     with pytest.raises(RuntimeError, match="differentiated once"):
         torch.autograd.grad(total, logits, create_graph=True)
 
 
 def test_a_backward_pass_can_be_repeated():
-    logits, (_, by_mean_log) = case(2, 5)
+    logits, slopes = case(2, 5)
     labels = torch.tensor([0, 3, 1, 2, 2])
-    total = bound(logits, labels, 5, SMOOTHING, WEIGHT, made_up(None, by_mean_log)).total
+    total = bound(logits, labels, 5, SMOOTHING, WEIGHT, by_log(slopes)).total
     first = torch.autograd.grad(2 * total, logits, retain_graph=True)[0]
     second = torch.autograd.grad(2 * total, logits)[0]
     assert torch.equal(first, second)

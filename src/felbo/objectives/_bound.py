@@ -1,10 +1,10 @@
 r"""The bound as one operation on the logits, with its gradient in closed form.
 
-The two terms depend on the draws through the likelihood of the labels and through the statistics ā
-(mean of the smoothed probabilities f) and l̄ (mean of ``log f``) only. So does their gradient: with
-``g = ∂loss/∂log p``, the derivative of the softmax gives ``g_k − p_k Σ_j g_j``. It is computed
-together with the value, while all that it needs is at hand. Left to autograd, the way from logits
-to loss and back takes some twenty-five passes over ``[M, S, K]``; here it is ten.
+With the fitted concentration held constant, the divergence depends on the draws only through l̄,
+the mean of ``log f`` over the smoothed draws f. With ``g = ∂loss/∂log p``, the derivative of the
+softmax gives ``g_k − p_k Σ_j g_j``. It is computed together with the value, while all that it needs
+is at hand. Left to autograd, the way from logits to loss and back takes some twenty-five passes
+over ``[M, S, K]``; here it is ten.
 
 In the training of a small network the number of operations counts more than their size, hence
 forms such as ``torch.add(constant, x, alpha=a)`` below.
@@ -26,24 +26,24 @@ from felbo.objectives.loss import Loss
 
 
 class Divergence(NamedTuple):
-    """A divergence that depends on the draws through their statistics, and its derivatives.
+    """A divergence at the measurement points, and one of its derivatives.
 
     Attributes:
         value: a scalar, the mean over the measurement points.
-        by_mean_log: derivative by l̄ of S times the value, broadcasts to ``[S, K]``.
-        by_mean: derivative by ā of S times the value, likewise; ``None`` where that is zero.
+        by_mean_log: derivative of S times the value by l̄, if it depends on the draws only through
+            that; a number or what broadcasts to ``[S, K]``.
+        by_draws: otherwise, derivative of S times the value by the draws ``[M, S, K]``.
 
-    Both derivatives have the dtype of the logits.
+    The derivative has the dtype of the logits.
     """
 
     value: Tensor
-    by_mean: Tensor | None
-    by_mean_log: Tensor
+    by_mean_log: Tensor | float | None
+    by_draws: Tensor | None = None
 
 
-# (ā [S, K], l̄ [S, K]) of the measurement points -> Divergence; called without autograd. One draw is
-# its own mean and comes as [1, S, K].
-DivergenceOf = Callable[[Tensor, Tensor], Divergence]
+# The smoothed draws f [M, S, K] at the measurement points -> Divergence; called without autograd.
+DivergenceOf = Callable[[Tensor], Divergence]
 
 
 def bound(
@@ -64,7 +64,7 @@ def bound(
         points: S; the last S items are measurement points.
         smoothing: γ of ``f = (1 − γ) softmax + γ / K``, for the divergence only.
         weight: of the divergence.
-        divergence_of: the divergence at the measurement points, from the statistics of the draws.
+        divergence_of: the divergence at the measurement points, from f.
     """
     draws, items, classes = logits.shape
     batch, first = len(labels), items - points
@@ -76,21 +76,21 @@ def bound(
 
         at_points = probs[:, first:] if first else probs
         f = torch.add(scalar(smoothing / classes, probs), at_points, alpha=1.0 - smoothing)
-        log_f = f.log()
-        mean, mean_log = (f, log_f) if draws == 1 else (f.mean(0), log_f.mean(0))
-        kl, by_mean, by_mean_log = divergence_of(mean, mean_log)
+        kl, by_mean_log, by_draws = divergence_of(f)
         kl = kl.to(probs.dtype)
         total = torch.add(nll, kl, alpha=weight)
         if not differentiable:
             return Loss(total, nll, kl)
 
-        # First by log p. For the divergence by l̄ that is (1 − γ) p / f = 1 − (γ / K) / f times its
-        # derivative by l̄.
-        share = weight / (draws * points)
-        by_log = by_mean_log * share
-        slope = torch.addcdiv(by_log, by_log, f, value=-smoothing / classes)
-        if by_mean is not None:
-            slope.addcmul_(at_points, by_mean, value=share * (1.0 - smoothing))
+        # First by log p.
+        if by_draws is not None:
+            slope = (at_points * by_draws).mul_((1.0 - smoothing) * weight / points)
+        else:
+            assert by_mean_log is not None, "a divergence comes with one of its derivatives"
+            # Each log f has a share in l̄, and moves by (1 − γ) p / f = 1 − (γ / K) / f.
+            by_log = by_mean_log * (weight / (draws * points))
+            by_log = scalar(by_log, probs) if isinstance(by_log, float) else by_log
+            slope = torch.addcdiv(by_log, by_log, f, value=-smoothing / classes)
         if first:
             # Items of the batch that are no measurement points have no divergence.
             slope = pad(slope, (0, 0, first, 0))

@@ -1,4 +1,4 @@
-r"""The function-space KL from the statistics of the draws, ā and l̄ ``[S, K]``.
+r"""The function-space KL of draws f ``[M, S, K]``, with their means ā of f and l̄ of ``log f``.
 
 Since α and β are the same for all draws at a point, only the mean of ``log f`` enters:
 
@@ -25,60 +25,59 @@ class PriorAt(NamedTuple):
     Attributes:
         beta: its concentration ``[S, K]``, ``[K]`` for all points or ``[]`` for all classes too,
             float64.
-        slope: ``−β`` in the dtype of the draws.
+        slope: ``−β`` in the dtype of the draws, or as a number.
         log_normalizer: mean of ``log B(β)`` over the points, a scalar.
         cap: N, the largest precision of the posterior.
         cap_vector: N as ``[1]`` in float64, which makes a float32 factor float64 on the way.
-        digamma_cap: ψ(N), likewise.
         one_draw: all of the KL for one draw that does not depend on it, a scalar.
     """
 
     beta: Tensor
-    slope: Tensor
+    slope: Tensor | float
     log_normalizer: Tensor
     cap: float
     cap_vector: Tensor
-    digamma_cap: Tensor
     one_draw: Tensor
 
     @classmethod
     def of(cls, concentration: Tensor, cap: float, dtype: torch.dtype) -> PriorAt:
         """Prepare a prior for draws in ``dtype`` and precisions up to ``cap``."""
         beta = concentration.double()
-        largest = beta.new_full((1,), cap)
-        digamma, normalizer = torch.digamma(largest), dirichlet.log_normalizer(beta).mean()
-        left = torch.lgamma(largest) - digamma * largest + digamma * beta.sum(-1).mean()
-        one_draw = normalizer + left.squeeze()
+        largest, normalizer = beta.new_full((1,), cap), dirichlet.log_normalizer(beta).mean()
+        one_draw = torch.lgamma(largest) + (beta.sum(-1).mean() - largest) * largest.log()
+        slope: Tensor | float = -beta.to(dtype)
         if beta.dim() == 1 and beta.device.type == "cpu" and bool((beta == beta[0]).all()):
             # A processor combines short rows with a number more quickly than with a row.
-            beta = beta[0]
-        return cls(beta, -beta.to(dtype), normalizer, cap, largest, digamma, one_draw)
+            beta, slope = beta[0], -float(beta[0])
+        return cls(beta, slope, normalizer, cap, largest, normalizer + one_draw.squeeze())
 
 
-def kl_of_one_draw(mean: Tensor, mean_log: Tensor, prior: PriorAt) -> tuple[Tensor, Tensor]:
-    """Return the KL for ``α = N f``, and the derivative of S times it by l̄ with α constant.
+def kl_of_one_draw(draws: Tensor, prior: PriorAt) -> tuple[Tensor, Tensor | float]:
+    """Return the KL for ``α = N f``, and the derivative of S times it by ``log f``, α constant.
 
     The derivative is −β in place of α − β: the missing ``N Σ_k ∂f_k`` is zero since f sums to one.
-    It does so up to rounding, which lnΓ(Σ α) must take into account like the other terms:
-    ``lnΓ(Σ α) = lnΓ(N) + ψ(N) (Σ α − N)``.
-    """
-    alpha = mean * prior.cap_vector
-    logs = mean_log + prior.digamma_cap
-    terms = torch.addcmul(torch.lgamma(alpha), alpha - prior.beta, logs, value=-1.0).sum()
-    return torch.add(prior.one_draw, terms, alpha=-1.0 / mean.shape[-2]), prior.slope
-
-
-def kl_of_draws(
-    mean: Tensor, mean_log: Tensor, prior: PriorAt, *, positive: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the KL for α fitted to the draws, and the derivative of S times it with α constant.
+    It does so up to rounding, which lnΓ(Σ α) must take into account like the other terms. It is
+    ``lnΓ(N) + (Σ α − N) log N`` up to a term of half the rounding; with ``log f = log α − log N``
+    that leaves ``lnΓ(N) + (Σ β − N) log N + Σ (α − β) log α``.
 
     Args:
-        mean: ā ``[S, K]``; if it requires a gradient, the KL has one through the fit.
-        mean_log: l̄ ``[S, K]``.
+        draws: f ``[1, S, K]``.
         prior: at the same points.
-        positive: whether no ā can be zero, as after smoothing.
     """
+    alpha = draws * prior.cap_vector
+    terms = torch.addcmul(torch.lgamma(alpha), alpha - prior.beta, alpha.log(), value=-1.0).sum()
+    return torch.add(prior.one_draw, terms, alpha=-1.0 / draws.shape[1]), prior.slope
+
+
+def kl_of_draws(draws: Tensor, prior: PriorAt, *, positive: bool) -> tuple[Tensor, Tensor]:
+    """Return the KL for α fitted to the draws, and the derivative of S times it by l̄, α constant.
+
+    Args:
+        draws: f ``[M, S, K]``; if they require a gradient, the KL has one through the fit.
+        prior: at the same points.
+        positive: whether no mean of the draws can be zero, as after smoothing.
+    """
+    mean, mean_log = draws.mean(0), draws.log().mean(0)
     precision = precision_of_statistics(
         mean,
         mean_log,

@@ -103,30 +103,29 @@ class FunctionSpaceELBO:
         return self._bound(logits, unlabelled, points, weight=1.0).total
 
     def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Loss:
-        divergence = partial(self._divergence, points, len(logits))
+        divergence = partial(self._divergence, points)
         return bound(logits, labels, len(points), self.smoothing, weight, divergence)
 
-    def _divergence(self, points: Tensor, draws: int, mean: Tensor, mean_log: Tensor) -> Divergence:
-        """Divergence from the prior at the points, from the statistics of the draws ``[S, K]``."""
-        prior = self._prior_at(points, mean)
-        kl = kl_of_one_draw if draws == 1 else partial(kl_of_draws, positive=self.smoothing > 0)
+    def _divergence(self, points: Tensor, draws: Tensor) -> Divergence:
+        """Divergence from the prior at the points, of smoothed draws ``[M, S, K]``."""
+        prior = self._prior_at(points, draws)
+        kl = partial(kl_of_draws, positive=self.smoothing > 0) if len(draws) > 1 else kl_of_one_draw
         if self.gradient == "partial":
-            value, slope = kl(mean, mean_log, prior)
-            return Divergence(value, None, slope)
+            return Divergence(*kl(draws, prior))
         with torch.enable_grad():
-            mean, mean_log = mean.detach().requires_grad_(), mean_log.detach().requires_grad_()
-            value, _ = kl(mean, mean_log, prior)
-            slopes = torch.autograd.grad(value * len(points), (mean, mean_log))
-            return Divergence(value.detach(), *slopes)
+            draws = draws.detach().requires_grad_()
+            value, _ = kl(draws, prior)
+            (slope,) = torch.autograd.grad(value * len(points), draws)
+        return Divergence(value.detach(), None, slope)
 
-    def _prior_at(self, points: Tensor, mean: Tensor) -> PriorAt:
+    def _prior_at(self, points: Tensor, draws: Tensor) -> PriorAt:
         """Return the prior at the points; kept, since many return the same tensor in every step."""
         given = self.prior(points).concentration
-        key = (given._version, mean.shape[-2:], mean.dtype, mean.device, self.num_data)
+        key = (given._version, draws.shape[1:], draws.dtype, draws.device, self.num_data)
         kept = self._kept_prior
         if kept is None or kept[0] is not given or kept[1] != key:
-            check_prior(given, *mean.shape[-2:])
-            cap = float(max(self.num_data, mean.shape[-1]))
-            kept = (given, key, PriorAt.of(given.to(mean.device), cap, mean.dtype))
+            check_prior(given, *draws.shape[1:])
+            cap = float(max(self.num_data, draws.shape[-1]))
+            kept = (given, key, PriorAt.of(given.to(draws.device), cap, draws.dtype))
             self._kept_prior = kept
         return kept[2]
