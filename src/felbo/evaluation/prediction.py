@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo._constants import scalar
+from felbo._softmax import row_sums
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,13 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     # D is a small difference: the means are float64, while float32 is enough for a logarithm.
     mean = probs.mean(0, dtype=torch.float64)
     smoothed = dirichlet.smooth(mean, smoothing)
-    logs = probs.mul_(1 - smoothing).add_(smoothing / probs.shape[-1]).log_()
-    gap = smoothed.log() - logs.mean(0, dtype=torch.float64)
-    # Without smoothing, a class that no draw allows has ā log ā = ā l̄ = 0.
-    spread = torch.where(smoothed > 0, smoothed * gap, 0.0).sum(-1)
-    return mean.to(probs.dtype), spread
+    floor = scalar(smoothing / probs.shape[-1], probs)
+    logs = torch.add(floor, probs, alpha=1 - smoothing, out=probs).log_()
+    gap = smoothed.log().sub_(logs.mean(0, dtype=torch.float64)).mul_(smoothed)
+    if smoothing == 0.0:
+        # A class that no draw allows has ā log ā = ā l̄ = 0.
+        gap.masked_fill_(mean == 0.0, 0.0)
+    return mean.to(probs.dtype), row_sums(gap).squeeze(-1)
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
