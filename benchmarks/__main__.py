@@ -70,7 +70,7 @@ def write_page(content: dict[str, Any]) -> None:
         "|---|---|---|---|---|",
         *(
             f"| {item['row']} | {item['operation']} | {item['count']:,} | "
-            f"{format(item['each'], ',.1f') if item['each'] else ''} | {item['share']:.0%} |"
+            f"{item['each']:,.1f} | {item['share']:.0%} |"
             for item in content.get("limits", [])
         ),
     ]

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import felbo
-from benchmarks import loops, memory
+from benchmarks import loops
 from benchmarks.steps import cross_entropy, mlp, step_of
 from benchmarks.timing import seconds
 from felbo import dirichlet
+from felbo._softmax import softmax
 from felbo.dirichlet._fit import precision_of_statistics
+from felbo.evaluation.prediction import summarise
 from felbo.training.batches import TensorBatches
 
 # logits [M, B, K] -> loss
@@ -35,8 +37,8 @@ class Limit:
         row: the line of the table of goals.
         operation: what is done.
         count: how often.
-        each: microseconds each; 0 where it is not about time.
-        share: of the time (or memory) of the plain side.
+        each: microseconds each.
+        share: of the time of the plain side.
     """
 
     row: str
@@ -179,15 +181,21 @@ def shuffling() -> Limit:
     )
 
 
-def weights() -> Limit:
-    """Weights, gradients and momentum of nine networks more, against the peak of one."""
-    network = felbo.networks.resnet18(10, width=memory.WIDTH)
-    size = sum(p.numel() * p.element_size() for p in network.parameters()) / 2**20
-    count = 3 * (memory.MEMBERS - 1)
-    share = count * size / memory.measure("one")
-    return Limit(
-        "memory", f"sets of {size:.1f} MB: weights, gradients, momentum", count, 0.0, share
-    )
+def prediction() -> Iterator[Limit]:
+    """Time what a prediction does with a block of logits, against the forward pass that made it."""
+    row, block = "prediction", 2048
+    torch.manual_seed(0)
+    x, model = torch.randn(block, 784), felbo.Ensemble(mlp, members=10).eval()
+    blocks = -(-190_000 // block)
+    with torch.no_grad():
+        logits = model(x)
+        forward = statistics.median(seconds(lambda: model(x), 3) for _ in range(9))
+        for operation, call in (
+            ("softmax of 10 × 2048 × 10", lambda: softmax(logits)),
+            ("softmax and the two means of the draws", lambda: summarise(softmax(logits), 1e-4)),
+        ):
+            each = statistics.median(seconds(call, 3) for _ in range(9))
+            yield Limit(row, operation, blocks, 1e6 * each, each / forward)
 
 
 def rows() -> Iterator[Limit]:
@@ -196,4 +204,4 @@ def rows() -> Iterator[Limit]:
     yield from small_operations(lambda: felbo.Ensemble(mlp, members=10), "training step, M = 10")
     yield from many_classes()
     yield shuffling()
-    yield weights()
+    yield from prediction()

@@ -77,6 +77,17 @@ def test_the_published_numbers_bear_out_the_claims_on_likelihood():
     assert all(claim.holds for claim in likelihood)
 
 
+def test_the_published_ensemble_gains_more_than_two_points():
+    claims = rotated_mnist.claims(as_measured(published("rotated_mnist")))
+    accuracy = {c.text.split(":")[0]: c for c in claims if "accuracy" in c.text}
+    assert {kind: claim.holds for kind, claim in accuracy.items()} == {
+        "MAP": True,
+        "MC Dropout": True,
+        "Ensemble": False,
+    }
+    assert "(+2.12)" in accuracy["Ensemble"].text
+
+
 def test_swapped_numbers_do_not():
     swap = {"MAP": "MAP fVI", "MAP fVI": "MAP"}
     numbers = [p._replace(model=swap.get(p.model, p.model)) for p in published("rotated_mnist")]
