@@ -15,6 +15,8 @@ from felbo._constants import filled
 # Between exp(−40) and exp(40), neither a sum of exponentials nor a quotient of two can leave the
 # range of float32, so that no row needs its largest logit subtracted.
 _SAFE = 40.0
+# A row shorter than this does not fill a vector register.
+_SHORT = 16
 # From this size on, several operations that run on whole vectors beat one that does not.
 _MANY = 8192
 
@@ -36,10 +38,21 @@ def softmax_and_log(logits: Tensor) -> tuple[Tensor, Tensor | None]:
         is then exact, but not always needed for all of them.
     """
     logits = _widened(logits)
-    if _has_many_short_rows(logits):
-        return _short_rows(logits)
+    if logits.dim() == 3 and not logits.is_contiguous():
+        # Draws from one matrix product lie side by side for every item. They may stay so.
+        return _of_swapped(logits.transpose(0, 1))
+    if logits.numel() >= _MANY and logits.device.type == "cpu":
+        if logits.shape[-1] < _SHORT:
+            return _short_rows(logits)
+        if _is_safe(logits):
+            return logits.softmax(-1), None
     log_probs = logits.log_softmax(-1)
     return log_probs.exp(), log_probs
+
+
+def _of_swapped(logits: Tensor) -> tuple[Tensor, Tensor | None]:
+    probs, log_probs = softmax_and_log(logits.contiguous())
+    return probs.transpose(0, 1), None if log_probs is None else log_probs.transpose(0, 1)
 
 
 def row_sums(values: Tensor) -> Tensor:
@@ -57,14 +70,18 @@ def _widened(logits: Tensor) -> Tensor:
 
 
 def _has_many_short_rows(values: Tensor) -> bool:
-    return values.shape[-1] < 16 and values.numel() >= _MANY and values.device.type == "cpu"
+    return values.shape[-1] < _SHORT and values.numel() >= _MANY and values.device.type == "cpu"
+
+
+def _is_safe(logits: Tensor) -> bool:
+    low, high = torch.aminmax(logits)
+    # A NaN compares as false, and goes the long way.
+    return float(low) > -_SAFE and float(high) < _SAFE
 
 
 def _short_rows(logits: Tensor) -> tuple[Tensor, Tensor | None]:
     logits = logits.contiguous()
-    low, high = torch.aminmax(logits)
-    # A NaN compares as false, and goes the long way.
-    if float(low) > -_SAFE and float(high) < _SAFE:
+    if _is_safe(logits):
         exps = logits.exp()
         return exps.div_(row_sums(exps)), None
     centred = logits - logits.amax(-1, keepdim=True)

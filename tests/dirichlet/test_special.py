@@ -1,4 +1,4 @@
-"""The functions h and q against arbitrary precision arithmetic."""
+"""The functions h, q and μ against arbitrary precision arithmetic."""
 
 import mpmath
 import pytest
@@ -21,6 +21,43 @@ def exact_q(x: float) -> float:
         return float(point**2 * mpmath.psi(1, point) - point)
 
 
+def exact_stirling(x: float) -> float:
+    with mpmath.workdps(400 if x < 1e-50 else 70):
+        point = mpmath.mpf(x)
+        rest = (point - 0.5) * mpmath.log(point) - point + mpmath.log(2 * mpmath.pi) / 2
+        return float(mpmath.loggamma(point) - rest)
+
+
+@pytest.mark.parametrize(
+    ("function", "exact", "tolerance"),
+    [
+        (lambda x: 1.0 - _special._h_part_short(x), exact_h, 1.7e-6),
+        (lambda x: _special._stirling_part_short(x) - 1.0, exact_stirling, 7.3e-7),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_absolute_error_of_the_short_forms_is_as_documented(function, exact, tolerance, dtype):
+    points = torch.tensor([x for x in POINTS if 1e-30 <= x <= 1e8], dtype=dtype)
+    # In float32 x itself is rounded, and what goes like log x is large at zero.
+    rounding = 8 * torch.finfo(dtype).eps
+    for point, value in zip(points.tolist(), function(points).tolist(), strict=True):
+        expected = exact(point)
+        assert value == pytest.approx(expected, rel=rounding, abs=tolerance + rounding), point
+
+
+def test_stirling_part_in_float64():
+    points = torch.tensor([x for x in POINTS if 1e-30 <= x <= 1e4], dtype=torch.float64)
+    values = (_special.stirling_part(points) - 1.0).tolist()
+    for point, value in zip(points.tolist(), values, strict=True):
+        assert value == pytest.approx(exact_stirling(point), rel=1e-13, abs=1e-10), point
+
+
+def test_float32_takes_the_short_forms():
+    x = torch.tensor([0.3, 2.0, 70.0])
+    assert torch.equal(_special.h_part(x), _special._h_part_short(x))
+    assert torch.equal(_special.stirling_part(x), _special._stirling_part_short(x))
+
+
 @pytest.mark.parametrize(
     ("function", "exact", "tolerance"),
     [
@@ -38,6 +75,8 @@ def test_relative_error_is_as_documented(function, exact, tolerance):
 
 def test_arguments_are_left_untouched():
     x = torch.linspace(0.1, 20, 50, dtype=torch.float64)
-    for function in (_special.h, _special.q, _special.h_fraction, _special.q_fraction):
+    functions = (_special.h, _special.q, _special.h_fraction, _special.q_fraction)
+    short = (_special._h_part_short, _special._stirling_part_short)
+    for function in (*functions, *short, _special.stirling_part):
         function(x)
     assert torch.equal(x, torch.linspace(0.1, 20, 50, dtype=torch.float64))

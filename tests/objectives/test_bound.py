@@ -133,3 +133,31 @@ def test_a_backward_pass_can_be_repeated():
     first = torch.autograd.grad(2 * total, logits, retain_graph=True)[0]
     second = torch.autograd.grad(2 * total, logits)[0]
     assert torch.equal(first, second)
+
+
+def test_gradients_of_repeated_passes_add_up():
+    """A pass that starts from the loss gives its gradient away uncopied; it must stay intact."""
+    logits, slopes = case(2, 5)
+    labels = torch.tensor([0, 3, 1, 2, 2])
+    total = bound(logits, labels, 5, SMOOTHING, WEIGHT, by_log(slopes)).total
+    expected = torch.autograd.grad(2 * total, logits, retain_graph=True)[0] / 2
+    for passes in (1.0, 2.0, 3.0):
+        total.backward(retain_graph=True)
+        torch.testing.assert_close(logits.grad, passes * expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("scale", [3.0, 40.0])
+@pytest.mark.parametrize(("items", "classes"), [(5, 4), (3000, 4), (300, 40)])
+def test_draws_that_lie_side_by_side(items, classes, scale):
+    """As one matrix product for all members of an ensemble leaves them."""
+    generator = torch.Generator().manual_seed(items)
+    side_by_side = scale * torch.randn(items, 3, classes, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, classes, (items,), generator=generator)
+    divergence = by_log(torch.randn(items, classes, generator=generator, dtype=torch.float64))
+    results = []
+    for logits in (side_by_side.transpose(0, 1), side_by_side.transpose(0, 1).contiguous()):
+        logits.requires_grad_()
+        loss = bound(logits, labels, items, SMOOTHING, WEIGHT, divergence)
+        results.append((*loss, *torch.autograd.grad(loss.total, logits)))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-14)

@@ -156,6 +156,16 @@ def test_float32_agrees_with_float64_for_many_data(draws):
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=0.03)
 
 
+@pytest.mark.parametrize("draws", [1, 5])
+def test_autocast_does_not_reach_the_kl(draws):
+    logits = 3 * torch.randn(1, 20, 10) + 0.03 * torch.randn(draws, 20, 10)
+    objective = FunctionSpaceELBO(UniformPrior(10), num_data=60_000)
+    expected = kl_of(objective, logits)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = kl_of(objective, logits)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)
+
+
 def test_total_is_the_nll_plus_the_weighted_kl():
     logits, y = correlated_logits(), torch.tensor([0, 1, 2, 3, 0, 1])
     model = FreeLogits(logits)

@@ -172,33 +172,26 @@ def fit_statistics(
 
 
 def precision_of_statistics(
-    mean: Tensor,
-    mean_log: Tensor,
-    lower: float,
-    upper: float,
-    *,
-    differentiable: bool,
-    positive: bool,
+    mean: Tensor, mean_log: Tensor, spread: Tensor, lower: float, upper: float
 ) -> Tensor:
-    """Return the precision ``[...]`` in float64 for statistics ``[..., K]``, and nothing else.
+    r"""Return the precision ``[S, 1]`` for statistics ``[S, K]``, and nothing else.
 
     What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
-    checks, no report. ``positive`` says that no mean can be zero. For float32 statistics the
-    equation is then solved in float32, except for D: the sums over classes lose 1e-6 by that.
+    checks, no report, no mean that is zero, and the dtype of the statistics throughout. It has a
+    gradient if they require one, in float64.
+
+    Args:
+        mean: :math:`\bar a`, ``[S, K]``.
+        mean_log: :math:`\bar l`, ``[S, K]``.
+        spread: D, ``[S, 1]``.
+        lower: Lower end of the bracket.
+        upper: Upper end of the bracket.
     """
-    tolerance = tolerance_for(mean.dtype)
-    if differentiable or not positive or not _sums_in_full(mean.device):
-        mean, mean_log = mean.double(), mean_log.double()
-    a, l = (mean.detach(), mean_log.detach()) if differentiable else (mean, mean_log)
-    spread = spread_of_statistics(a, l, positive=positive).to(a.dtype)
-    precision = solve(a, spread, lower, upper, tolerance, positive=positive).double()
-    return _with_gradient(precision, lower, upper, mean, mean_log) if differentiable else precision
-
-
-def _sums_in_full(device: torch.device) -> bool:
-    """Whether a matrix product of float32 is one; the solver sums over classes by such."""
-    reduced = torch.is_autocast_enabled(device.type)
-    return not reduced and torch.get_float32_matmul_precision() == "highest"
+    with torch.no_grad():
+        precision = solve(mean, spread, lower, upper, tolerance_for(mean.dtype))
+    if not mean.requires_grad:
+        return precision
+    return _with_gradient(precision.squeeze(-1), lower, upper, mean, mean_log).unsqueeze(-1)
 
 
 def _with_gradient(

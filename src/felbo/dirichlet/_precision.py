@@ -36,6 +36,8 @@ from felbo.dirichlet._statistics import TINY, items_per_block
 MAX_ITERATIONS = 8
 # Between Minka's start and twice that; the digits are part of the recorded results.
 MIDDLE = 1.414
+# Largest relative error of a start from there.
+START_ERROR = 0.01
 
 
 class Solution(NamedTuple):
@@ -61,7 +63,7 @@ class _Equation:
         # The total rides along as one more class, of weight -1.
         total = scalar(1.0, mean).expand(len(mean), 1)
         self.points = torch.cat((mean, total), 1)
-        self.weights = _weights(classes, mean.dtype, mean.device)
+        self.signs = signs(classes, mean)
         # G and Q if h and q were one half everywhere, or one.
         self.half, self.whole = scalar(0.5 * (classes - 1), mean), scalar(classes - 1.0, mean)
         # Halfway (in the logarithm) between the two bounds of the root.
@@ -73,7 +75,7 @@ class _Equation:
         """Take back the one that h and q are for a class of mean zero."""
         # One class alone would make every precision equally likely; it is given a second one, as if
         # about to appear, so that draws which agree on it count as agreeing.
-        present = torch.mm(mean.sign(), self.weights[:-1]).clamp_(min=2.0)
+        present = torch.mm(mean.sign(), self.signs[:-1]).clamp_(min=2.0)
         absent = mean.shape[-1] - present
         self.half, self.whole = self.half - absent, self.whole - absent
         self.middle = present.sub_(1.0).div_(self.spread).mul_(MIDDLE * 0.5)
@@ -85,11 +87,11 @@ class _Equation:
         The slope is rational always; G is too unless it should be ``exact``.
         """
         x = z * self.points
-        q = torch.addmm(self.half, _special.q_fraction(x), self.weights, alpha=0.5)
+        q = torch.addmm(self.half, _special.q_fraction(x), self.signs, alpha=0.5)
         if exact:
-            g = torch.addmm(self.whole, _special.h_part(x), self.weights, alpha=-1.0)
+            g = torch.addmm(self.whole, _special.h_part(x), self.signs, alpha=-1.0)
         else:
-            g = torch.addmm(self.half, _special.h_fraction(x), self.weights)
+            g = torch.addmm(self.half, _special.h_fraction(x), self.signs)
         power = g / q
         return g.div_(z * self.spread).pow_(power).mul_(z).clamp_(self.lower, self.upper)
 
@@ -105,6 +107,8 @@ class _Equation:
         z = self.start()
         # One exact step from there is off by less than 3e-5.
         proposal = self.step(z, exact=True)
+        if tolerance >= START_ERROR:
+            return proposal
         low, high = torch.aminmax(proposal / z)
         if float(low) >= 1.0 - tolerance and float(high) <= 1.0 + tolerance:
             return proposal
@@ -130,8 +134,13 @@ class _Equation:
         return Solution(proposal, iterations, converged)
 
 
+def signs(classes: int, like: Tensor) -> Tensor:
+    """Return a column ``[K + 1, 1]`` that sums over classes and takes off the total, shared."""
+    return _signs(classes, like.dtype, like.device)
+
+
 @lru_cache(maxsize=64)
-def _weights(classes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _signs(classes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
         column = torch.ones(classes + 1, 1, dtype=dtype, device=device)
         column[-1] = -1.0
@@ -156,37 +165,34 @@ def solve_and_count(
     """
     blocks = [
         _Equation(*block, min_precision, max_precision, positive=False).solve_and_count(tolerance)
-        for block in _blocks(mean, spread)
+        for block in _blocks(mean.reshape(-1, mean.shape[-1]), spread.reshape(-1, 1))
     ]
     columns = blocks[0] if len(blocks) == 1 else map(torch.cat, zip(*blocks, strict=True))
     return Solution(*(column.reshape(spread.shape) for column in columns))
 
 
 def solve(
-    mean: Tensor,
-    spread: Tensor,
-    min_precision: float,
-    max_precision: float,
-    tolerance: float,
-    *,
-    positive: bool,
+    mean: Tensor, spread: Tensor, min_precision: float, max_precision: float, tolerance: float
 ) -> Tensor:
-    r"""Return the precision ``[...]`` that :func:`solve_and_count` finds, without keeping count.
+    """Return the precision ``[S, 1]`` that :func:`solve_and_count` finds, without keeping count.
 
-    ``positive`` says that no mean can be zero, as after smoothing, and spares looking for them;
-    mean and spread may then be float32.
+    Args:
+        mean: ``[S, K]``, none zero, as after smoothing; float32 or float64.
+        spread: ``[S, 1]``, of the same dtype.
+        min_precision: Lower end of the bracket.
+        max_precision: Upper end of the bracket.
+        tolerance: As above.
     """
     blocks = [
-        _Equation(*block, min_precision, max_precision, positive).solve(tolerance)
+        _Equation(*block, min_precision, max_precision, positive=True).solve(tolerance)
         for block in _blocks(mean, spread)
     ]
-    return (blocks[0] if len(blocks) == 1 else torch.cat(blocks)).view(spread.shape)
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
 
 
 def _blocks(mean: Tensor, spread: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
-    """Cut mean and spread into blocks ``[S, K]`` and ``[S, 1]`` that stay in the cache."""
-    items, spreads = mean.reshape(-1, mean.shape[-1]), spread.reshape(-1, 1)
-    size = items_per_block(mean.shape[-1], mean)
-    if len(items) <= size:
-        return [(items, spreads)]
-    return zip(torch.split(items, size), torch.split(spreads, size), strict=True)
+    """Cut mean ``[S, K]`` and spread ``[S, 1]`` into blocks of items that stay in the cache."""
+    size = items_per_block(mean.shape[-1], mean.dtype, mean)
+    if len(mean) <= size:
+        return [(mean, spread)]
+    return zip(torch.split(mean, size), torch.split(spread, size), strict=True)

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import nll_loss, pad
+from torch.nn.functional import pad
 
 from felbo._constants import filled, scalar
 from felbo._softmax import row_sums, softmax_and_log
-from felbo.objectives._checks import NO_LABEL, check_label_range
+from felbo.objectives._checks import check_label_range
 from felbo.objectives.loss import Loss
 
 
@@ -34,7 +34,7 @@ class Divergence(NamedTuple):
             that; a number or what broadcasts to ``[S, K]``.
         by_draws: otherwise, derivative of S times the value by the draws ``[M, S, K]``.
 
-    The derivative has the dtype of the logits.
+    All have the dtype of the draws.
     """
 
     value: Tensor
@@ -71,13 +71,12 @@ def bound(
     differentiable = logits.requires_grad and torch.is_grad_enabled()
     with torch.no_grad():
         probs, log_probs = softmax_and_log(logits)
-        labels = labels if labels.dtype == torch.int64 else labels.long()
-        nll = _mean_surprise(probs, log_probs, labels) if batch else probs.new_zeros(())
+        index = _index(labels, draws)
+        nll = _mean_surprise(probs, log_probs, index) if batch else probs.new_zeros(())
 
         at_points = probs[:, first:] if first else probs
         f = torch.add(scalar(smoothing / classes, probs), at_points, alpha=1.0 - smoothing)
         kl, by_mean_log, by_draws = divergence_of(f)
-        kl = kl.to(probs.dtype)
         total = torch.add(nll, kl, alpha=weight)
         if not differentiable:
             return Loss(total, nll, kl)
@@ -95,7 +94,6 @@ def bound(
             # Items of the batch that are no measurement points have no divergence.
             slope = pad(slope, (0, 0, first, 0))
         if batch:
-            index = _index(labels, draws)
             at_label = filled(-1.0 / index.numel(), index.shape, probs)
             _head(slope, batch).scatter_add_(-1, index, at_label)
         # Then by the logits.
@@ -109,36 +107,35 @@ def _head(values: Tensor, batch: int) -> Tensor:
 
 def _index(labels: Tensor, draws: int) -> Tensor:
     """Labels ``[B]`` as an index ``[M, B, 1]`` into the classes."""
-    index = labels.view(1, -1, 1)
+    index = (labels if labels.dtype == torch.int64 else labels.long()).view(1, -1, 1)
     return index.expand(draws, -1, 1) if draws > 1 else index
 
 
-def _mean_surprise(probs: Tensor, log_probs: Tensor | None, labels: Tensor) -> Tensor:
-    """Mean of ``−log p`` at the labels ``[B]`` of the first B items."""
-    draws, batch = len(probs), len(labels)
+def _mean_surprise(probs: Tensor, log_probs: Tensor | None, index: Tensor) -> Tensor:
+    """Mean of ``−log p`` at the labels of the first B items, given as an index ``[M, B, 1]``."""
+    values = _head(probs if log_probs is None else log_probs, index.shape[1])
     try:
-        if log_probs is None:
-            picked = _head(probs, batch).gather(-1, _index(labels, draws))
-            return picked.log_().mean().neg_()
-        rows = _head(log_probs, batch).flatten(0, 1)
-        targets = labels.repeat(draws) if draws > 1 else labels
-        return nll_loss(rows, targets, ignore_index=NO_LABEL)
+        picked = values.gather(-1, index)
     except (IndexError, RuntimeError):
         # Looking through the labels before every step would cost more than picking them.
-        check_label_range(labels, probs.shape[-1])
+        check_label_range(index, probs.shape[-1])
         raise
+    picked = picked.log_() if log_probs is None else picked
+    return torch.dot(picked.view(-1), filled(-1.0 / picked.numel(), (picked.numel(),), picked))
 
 
 class _Known(torch.autograd.Function):
     """A number whose gradient was computed along with it."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+        # Value and gradient come as one: a tensor that is given and returned would be copied.
+        value, gradient = known
         ctx.save_for_backward(gradient)
         return value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "This loss can be differentiated once: create_graph=True would leave out how its "
@@ -146,9 +143,14 @@ class _Known(torch.autograd.Function):
                 "second derivatives are needed."
             )
         (gradient,) = ctx.saved_tensors
-        return grad * gradient, None, None
+        # Nearly always the loss is what backward starts from. To ask an accelerator would be to
+        # wait for it.
+        if grad.device.type == "cpu" and grad.item() == 1.0:
+            return gradient, None
+        return grad * gradient, None
 
 
 def _with_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
-    result: Tensor = _Known.apply(logits, value, gradient.to(logits.dtype))  # type: ignore[no-untyped-call]
+    known = (value, gradient.to(logits.dtype))
+    result: Tensor = _Known.apply(logits, known)  # type: ignore[no-untyped-call]
     return result

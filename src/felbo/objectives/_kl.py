@@ -4,90 +4,139 @@ Since α and β are the same for all draws at a point, only the mean of ``log f`
 
 ``mean_s [log B(β) − log B(α) + Σ_k (α_k − β_k) l̄_k],  log B(α) = Σ_k lnΓ(α_k) − lnΓ(Σ_k α_k)``
 
-Terms of size N log N cancel here: in float32 they would leave errors of 0.1 nats, so all of this
-sum is float64.
+Terms of size N log N cancel here: summed in float32 as they stand, they would leave errors of
+0.1 nats.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo._constants import filled
 from felbo.dirichlet._fit import precision_of_statistics
+from felbo.dirichlet._precision import signs
+from felbo.dirichlet._special import stirling_part
 
 
-class PriorAt(NamedTuple):
-    """The prior at the measurement points.
+class KLOfOneDraw:
+    """The KL for ``α = N f``, N being the largest precision.
 
-    Attributes:
-        beta: its concentration ``[S, K]``, ``[K]`` for all points or ``[]`` for all classes too,
-            float64.
-        slope: ``−β`` in the dtype of the draws, or as a number.
-        log_normalizer: mean of ``log B(β)`` over the points, a scalar.
-        cap: N, the largest precision of the posterior.
-        cap_vector: N as ``[1]`` in float64, which makes a float32 factor float64 on the way.
-        one_draw: all of the KL for one draw that does not depend on it, a scalar.
+    That f sums to one only up to rounding has to be taken into account in lnΓ(Σ α) like in the
+    other terms. It is ``lnΓ(N) + (Σ α − N) log N`` up to a term of half the rounding; with
+    ``log f = log α − log N`` that leaves ``lnΓ(N) + (Σ β − N) log N + Σ (α − β) log α``. It is
+    summed in float64, in as few operations as possible: for one draw of a small network they take
+    longer to call than to run.
+
+    Args:
+        concentration: β of the prior at the points, ``[S, K]`` or ``[K]``.
+        cap: N.
+        dtype: of the draws.
     """
 
-    beta: Tensor
-    slope: Tensor | float
-    log_normalizer: Tensor
-    cap: float
-    cap_vector: Tensor
-    one_draw: Tensor
-
-    @classmethod
-    def of(cls, concentration: Tensor, cap: float, dtype: torch.dtype) -> PriorAt:
-        """Prepare a prior for draws in ``dtype`` and precisions up to ``cap``."""
+    def __init__(self, concentration: Tensor, cap: float, dtype: torch.dtype) -> None:
         beta = concentration.double()
-        largest, normalizer = beta.new_full((1,), cap), dirichlet.log_normalizer(beta).mean()
-        one_draw = torch.lgamma(largest) + (beta.sum(-1).mean() - largest) * largest.log()
-        slope: Tensor | float = -beta.to(dtype)
-        if beta.dim() == 1 and beta.device.type == "cpu" and bool((beta == beta[0]).all()):
-            # A processor combines short rows with a number more quickly than with a row.
-            beta, slope = beta[0], -float(beta[0])
-        return cls(beta, slope, normalizer, cap, largest, normalizer + one_draw.squeeze())
+        # As a vector, it makes a float32 factor float64 on the way.
+        self.cap = beta.new_full((1,), cap)
+        constant = dirichlet.log_normalizer(beta).mean() + torch.lgamma(self.cap)
+        self.constant = (constant + (beta.sum(-1).mean() - self.cap) * self.cap.log()).squeeze()
+        self.beta = _number_if_shared(beta)
+        self.slope = -_in(self.beta, dtype)
+
+    def __call__(self, draws: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Return the KL, a scalar, and the derivative of S times it by ``log f``, α constant.
+
+        The derivative is −β in place of α − β: the missing ``N Σ_k ∂f_k`` is zero since f sums to
+        one.
+
+        Args:
+            draws: f ``[1, S, K]``.
+        """
+        alpha = draws * self.cap
+        terms = torch.addcmul(torch.lgamma(alpha), alpha - self.beta, alpha.log(), value=-1.0)
+        value = torch.add(self.constant, terms.sum(), alpha=-1.0 / draws.shape[1])
+        return value.to(draws.dtype), self.slope
 
 
-def kl_of_one_draw(draws: Tensor, prior: PriorAt) -> tuple[Tensor, Tensor | float]:
-    """Return the KL for ``α = N f``, and the derivative of S times it by ``log f``, α constant.
+class KLOfDraws:
+    """The KL for α fitted to several draws, with a precision between K and N.
 
-    The derivative is −β in place of α − β: the missing ``N Σ_k ∂f_k`` is zero since f sums to one.
-    It does so up to rounding, which lnΓ(Σ α) must take into account like the other terms. It is
-    ``lnΓ(N) + (Σ α − N) log N`` up to a term of half the rounding; with ``log f = log α − log N``
-    that leaves ``lnΓ(N) + (Σ β − N) log N + Σ (α − β) log α``.
+    With Stirling's formula ``lnΓ(x) = (x − ½) log x − x + ½ log 2π + μ(x)`` all that cancels can be
+    left out. For α = z ā and β = y b, where ā and b sum to one,
+
+    ``½ (K − 1) log(z / y) + ρ(α) − ρ(β)``
+    ``+ Σ_k [β_k (log b_k − l̄_k) − α_k (log ā_k − l̄_k) + ½ log(ā_k / b_k)]``
+
+    remains, with ``ρ(α) = μ(z) − Σ_k μ(α_k)``; it needs no float64, and no lnΓ.
 
     Args:
-        draws: f ``[1, S, K]``.
-        prior: at the same points.
+        concentration: β of the prior at the points, ``[S, K]`` or ``[K]``.
+        cap: N.
+        dtype: of the draws.
     """
-    alpha = draws * prior.cap_vector
-    terms = torch.addcmul(torch.lgamma(alpha), alpha - prior.beta, alpha.log(), value=-1.0).sum()
-    return torch.add(prior.one_draw, terms, alpha=-1.0 / draws.shape[1]), prior.slope
+
+    def __init__(self, concentration: Tensor, cap: float, dtype: torch.dtype) -> None:
+        beta, self.cap = concentration.double(), cap
+        total = beta.sum(-1, keepdim=True)
+        log_mean = (beta / total).log()
+        # ρ(β) less K − 1, like that of α below.
+        rho = stirling_part(total) - stirling_part(beta).sum(-1, keepdim=True)
+        logs = (beta.shape[-1] - 1) * total.log() + log_mean.sum(-1, keepdim=True)
+        constant = -(rho + 0.5 * logs).mean()
+        self.beta, self.log_mean = _in(_number_if_shared(beta), dtype), log_mean.to(dtype)
+        if isinstance(self.beta, float):
+            constant = constant + self.beta * log_mean.sum()
+        self.constant = constant.to(dtype)
+
+    def __call__(self, draws: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the KL, a scalar, and the derivative of S times it by l̄, α constant, ``[S, K]``.
+
+        Args:
+            draws: f ``[M, S, K]``; if they require a gradient, the KL has one through the fit.
+        """
+        mean, mean_log = draws.mean(0), draws.log().mean(0)
+        classes, logs = mean.shape[-1], mean.log()
+        # Rounding can leave a D below zero where the draws agree.
+        spread = ((logs - mean_log) * mean).sum(-1, keepdim=True).clamp(min=0.0)
+        z = precision_of_statistics(mean, mean_log, spread, float(classes), self.cap)
+        alpha = z * mean
+        # Of every item, [S, 1]; the precision rides along as one more class.
+        values = torch.addcmul(z.log() * (0.5 * (classes - 1)), z, spread, value=-1.0)
+        stirling = stirling_part(torch.cat((alpha, z), 1))
+        values = torch.addmm(values, stirling, signs(classes, alpha), alpha=-1.0)
+        halves = filled(0.5, (classes, 1), alpha)
+        values = torch.addmm(values, self._twice_logs(logs, mean_log), halves).sum()
+        return torch.add(self.constant, values, alpha=1.0 / len(mean)), alpha - self.beta
+
+    def _twice_logs(self, logs: Tensor, mean_log: Tensor) -> Tensor:
+        """Return ``log ā − 2 β (l̄ − log b)``, ``[S, K]``; a shared b is in the constant."""
+        if isinstance(self.beta, float):
+            return torch.add(logs, mean_log, alpha=-2.0 * self.beta)
+        return torch.addcmul(logs, mean_log - self.log_mean, self.beta, value=-2.0)
 
 
-def kl_of_draws(draws: Tensor, prior: PriorAt, *, positive: bool) -> tuple[Tensor, Tensor]:
-    """Return the KL for α fitted to the draws, and the derivative of S times it by l̄, α constant.
+def enough_for_kl(draws: Tensor, smoothing: float) -> bool:
+    """Whether the dtype of several draws, smoothed by γ, is enough for their KL.
 
-    Args:
-        draws: f ``[M, S, K]``; if they require a gradient, the KL has one through the fit.
-        prior: at the same points.
-        positive: whether no mean of the draws can be zero, as after smoothing.
+    float32 is not if a draw can be zero, nor if matrix products round to less than it: sums over
+    classes are such.
     """
-    mean, mean_log = draws.mean(0), draws.log().mean(0)
-    precision = precision_of_statistics(
-        mean,
-        mean_log,
-        float(mean.shape[-1]),
-        prior.cap,
-        differentiable=mean.requires_grad,
-        positive=positive,
-    )
-    alpha = precision.unsqueeze(-1) * mean
-    excess = alpha - prior.beta
-    terms = torch.addcmul(torch.lgamma(alpha), excess, mean_log, value=-1.0).sum()
-    value = torch.lgamma(alpha.sum(-1)).sum() - terms
-    return torch.add(prior.log_normalizer, value, alpha=1.0 / len(mean)), excess.to(mean.dtype)
+    if draws.dtype == torch.float64:
+        return True
+    reduced = torch.is_autocast_enabled(draws.device.type)
+    return smoothing > 1e-30 and not reduced and torch.get_float32_matmul_precision() == "highest"
+
+
+def _number_if_shared(beta: Tensor) -> Tensor | float:
+    """Return a concentration that all points and classes share as a number.
+
+    A processor combines short rows with a number more quickly than with a row. An accelerator would
+    have to be waited for.
+    """
+    shared = beta.dim() == 1 and beta.device.type == "cpu" and bool((beta == beta[0]).all())
+    return float(beta[0]) if shared else beta
+
+
+def _in(beta: Tensor | float, dtype: torch.dtype) -> Tensor | float:
+    return beta if isinstance(beta, float) else beta.to(dtype)

@@ -12,7 +12,7 @@ from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
 from felbo.objectives._bound import Divergence, bound
 from felbo.objectives._checks import check_label_kind, check_prior
-from felbo.objectives._kl import PriorAt, kl_of_draws, kl_of_one_draw
+from felbo.objectives._kl import KLOfDraws, KLOfOneDraw, enough_for_kl
 from felbo.objectives.loss import Loss
 from felbo.priors import Prior
 
@@ -72,7 +72,7 @@ class FunctionSpaceELBO:
         self.gradient = gradient
         self.num_samples = num_samples
         self.smoothing = smoothing
-        self._kept_prior: tuple[Tensor, tuple[Any, ...], PriorAt] | None = None
+        self._kept: tuple[Tensor, tuple[Any, ...], KLOfOneDraw | KLOfDraws] | None = None
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
@@ -108,24 +108,29 @@ class FunctionSpaceELBO:
 
     def _divergence(self, points: Tensor, draws: Tensor) -> Divergence:
         """Divergence from the prior at the points, of smoothed draws ``[M, S, K]``."""
-        prior = self._prior_at(points, draws)
-        kl = partial(kl_of_draws, positive=self.smoothing > 0) if len(draws) > 1 else kl_of_one_draw
-        if self.gradient == "partial":
-            return Divergence(*kl(draws, prior))
+        partial_only = self.gradient == "partial"
+        if partial_only and (len(draws) == 1 or enough_for_kl(draws, self.smoothing)):
+            return Divergence(*self._kl_at(points, draws)(draws))
+        wide = draws.double()
+        kl = self._kl_at(points, wide)
+        if partial_only:
+            value, by_mean_log = kl(wide)
+            return Divergence(value.to(draws), torch.as_tensor(by_mean_log).to(draws))
         with torch.enable_grad():
-            draws = draws.detach().requires_grad_()
-            value, _ = kl(draws, prior)
-            (slope,) = torch.autograd.grad(value * len(points), draws)
-        return Divergence(value.detach(), None, slope)
+            wide = wide.detach().requires_grad_()
+            value, _ = kl(wide)
+            (by_draws,) = torch.autograd.grad(value * len(points), wide)
+        return Divergence(value.detach().to(draws), None, by_draws.to(draws))
 
-    def _prior_at(self, points: Tensor, draws: Tensor) -> PriorAt:
-        """Return the prior at the points; kept, since many return the same tensor in every step."""
+    def _kl_at(self, points: Tensor, draws: Tensor) -> KLOfOneDraw | KLOfDraws:
+        """Return the KL to the prior at the points; kept, as many give the same in every step."""
         given = self.prior(points).concentration
-        key = (given._version, draws.shape[1:], draws.dtype, draws.device, self.num_data)
-        kept = self._kept_prior
+        key = (given._version, draws.shape, draws.dtype, draws.device, self.num_data)
+        kept = self._kept
         if kept is None or kept[0] is not given or kept[1] != key:
             check_prior(given, *draws.shape[1:])
             cap = float(max(self.num_data, draws.shape[-1]))
-            kept = (given, key, PriorAt.of(given.to(draws.device), cap, draws.dtype))
-            self._kept_prior = kept
+            kind = KLOfDraws if len(draws) > 1 else KLOfOneDraw
+            kept = (given, key, kind(given.to(draws.device), cap, draws.dtype))
+            self._kept = kept
         return kept[2]

@@ -1,0 +1,69 @@
+"""The two ways to the KL, against densities in float64, where differences of lnΓ do no harm."""
+
+import pytest
+import torch
+from torch.distributions import Dirichlet
+
+from felbo import dirichlet
+from felbo.objectives._kl import KLOfDraws, KLOfOneDraw, enough_for_kl
+
+
+def draws_of(number, classes, noise, scale=3.0, items=40):
+    generator = torch.Generator().manual_seed(classes)
+    shared = scale * torch.randn(1, items, classes, generator=generator, dtype=torch.float64)
+    own = torch.randn(number, items, classes, generator=generator, dtype=torch.float64)
+    return dirichlet.smooth((shared + noise * own).softmax(-1))
+
+
+def by_densities(draws, beta, cap):
+    """Mean over draws and points of ``log Dir(f | α) − log Dir(f | β)``, and α − β."""
+    if len(draws) == 1:
+        alpha = cap * draws[0]
+    else:
+        alpha = dirichlet.fit(draws, max_precision=cap).concentration
+    posterior, prior = (Dirichlet(c, validate_args=False) for c in (alpha, beta))
+    return (posterior.log_prob(draws) - prior.log_prob(draws)).mean(), alpha - beta
+
+
+def priors(classes):
+    generator = torch.Generator().manual_seed(1)
+    vague = torch.rand(40, classes, generator=generator, dtype=torch.float64) + 0.1
+    return {
+        "uniform": torch.ones(classes, dtype=torch.float64),
+        "row": torch.linspace(0.2, 3.0, classes, dtype=torch.float64),
+        "points": vague,
+        # About as sure of itself as a posterior can be.
+        "sure": 5e3 * vague,
+    }
+
+
+@pytest.mark.parametrize("prior", ["uniform", "row", "points", "sure"])
+@pytest.mark.parametrize("noise", [1.0, 0.01])
+@pytest.mark.parametrize(("number", "classes"), [(1, 10), (2, 2), (10, 10), (5, 1000)])
+def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
+    draws, beta, cap = draws_of(number, classes, noise), priors(classes)[prior], 6e4
+    expected, excess = by_densities(draws, beta, cap)
+    kind = KLOfOneDraw if number == 1 else KLOfDraws
+    exact, _ = kind(beta, cap, torch.float64)(draws)
+    torch.testing.assert_close(exact, expected, rtol=1e-9, atol=1e-6)
+    value, slope = kind(beta, cap, torch.float32)(draws.float())
+    assert value.dtype == torch.float32
+    # A relative rounding of every log f and log b counts as often as there are observations.
+    rounding = 2e-7 * (cap + float(beta.sum(-1).mean()))
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=rounding)
+    if number > 1:
+        torch.testing.assert_close(slope.double(), excess, rtol=1e-2, atol=1e-3)
+
+
+def test_when_float32_is_enough():
+    draws = torch.rand(2, 3, 4)
+    assert enough_for_kl(draws, 1e-4)
+    assert not enough_for_kl(draws, 0.0)
+    assert enough_for_kl(draws.double(), 0.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not enough_for_kl(draws, 1e-4)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert not enough_for_kl(draws, 1e-4)
+    finally:
+        torch.set_float32_matmul_precision("highest")
