@@ -68,4 +68,5 @@ def test_no_items():
 def test_row_sums_of_any_layout(classes):
     values = logits(classes, 1.0, torch.float64)
     for layout in (values, values.transpose(0, 1), values[:, ::2]):
-        torch.testing.assert_close(row_sums(layout), layout.sum(-1, keepdim=True))
+        expected = layout.sum(-1, keepdim=True).expand_as(layout)
+        torch.testing.assert_close(row_sums(layout).expand_as(layout), expected)

@@ -56,13 +56,14 @@ def _of_swapped(logits: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def row_sums(values: Tensor) -> Tensor:
-    """Sum over the last axis of ``[..., K]``, which stays with length one."""
+    """Sum over the last axis of ``[..., K]``, in a shape that combines with the values."""
     if not (_has_many_short_rows(values) and values.is_contiguous()):
         return values.sum(-1, keepdim=True)
-    # A matrix product knows how to handle short rows.
+    # A matrix product knows how to handle short rows, and can fill the rows of the result as well.
     classes = values.shape[-1]
-    sums = torch.mv(values.view(-1, classes), filled(1.0, (classes,), values))
-    return sums.view(*values.shape[:-1], 1)
+    return torch.mm(values.view(-1, classes), filled(1.0, (classes, classes), values)).view_as(
+        values
+    )
 
 
 def _widened(logits: Tensor) -> Tensor:

@@ -21,14 +21,13 @@ def lazily(probs, smoothing=1e-4, cap=1e6):
     return Prediction(mean, Spread(spread, smoothing, cap))
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("noise", [1.0, 0.1, 0.01, 0.003])
 def test_lazy_fit_equals_eager_fit_in_float32(noise):
     probs = draws(noise)
-    eager = dirichlet.fit(dirichlet.smooth(probs), max_precision=1e6)
-    lazy = lazily(probs)
-    # Logarithms in float32 leave an error in D, and so one in z that grows with z.
-    error = (lazy.precision / eager.precision - 1).abs()
-    assert (error <= 1e-4 + 1e-8 * eager.precision).all()
+    eager = dirichlet.fit(dirichlet.smooth(probs), max_precision=1e8)
+    lazy = lazily(probs, cap=1e8)
+    # Smoothing rounds the draws to float32, which counts the more the closer they are.
+    torch.testing.assert_close(lazy.precision, eager.precision, rtol=1e-3, atol=0)
     ratio = lazy.concentration / lazy.precision.unsqueeze(-1)
     torch.testing.assert_close(ratio, eager.mean, rtol=1e-6, atol=0)
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._constants import scalar
-from felbo._softmax import row_sums
+from felbo._constants import filled, scalar
+from felbo.dirichlet._statistics import spread_of_draws
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,21 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         # One draw has no spread; rounding must not give it one.
         mean = probs[0]
         return mean, torch.zeros(len(mean), dtype=torch.float64, device=mean.device)
-    # D is a small difference: the means are float64, while float32 is enough for a logarithm.
-    mean = probs.mean(0, dtype=torch.float64)
-    smoothed = dirichlet.smooth(mean, smoothing)
-    floor = scalar(smoothing / probs.shape[-1], probs)
-    logs = torch.add(floor, probs, alpha=1 - smoothing, out=probs).log_()
-    gap = smoothed.log().sub_(logs.mean(0, dtype=torch.float64)).mul_(smoothed)
     if smoothing == 0.0:
-        # A class that no draw allows has ā log ā = ā l̄ = 0.
-        gap.masked_fill_(mean == 0.0, 0.0)
-    return mean.to(probs.dtype), row_sums(gap).squeeze(-1)
+        mean, spread = spread_of_draws(probs)
+        return mean.to(probs.dtype), spread
+    draws, classes = len(probs), probs.shape[-1]
+    mean = probs.mean(0)
+    smoothed = torch.add(scalar(smoothing / classes, probs), probs, alpha=1 - smoothing, out=probs)
+    # D is a small difference if the draws nearly agree. With e = f / f_1 − 1, which is small then
+    # and exact, it is Σ_k ā_k (log(1 + ē_k) − mean log(1 + e_k)).
+    first = smoothed[0]
+    excess = torch.sub(smoothed[1:], first).div_(first).flatten(1)
+    shares = filled(1.0 / draws, (draws - 1,), probs)
+    mean_excess = torch.mv(excess.t(), shares)
+    gap = mean_excess.log1p().sub_(torch.mv(excess.log1p_().t(), shares)).view_as(first)
+    smoothed_mean = torch.addcmul(first, first, mean_excess.view_as(first))
+    return mean, gap.mul_(smoothed_mean).sum(-1).clamp_(min=0.0).double()
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
