@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo._constants import scalar
 from felbo.models import StochasticClassifier
 from felbo.objectives._checks import NO_LABEL, check_label_kind, check_label_range
 from felbo.objectives.loss import Loss
@@ -36,4 +37,4 @@ class NegativeLogLikelihood:
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         nll = expected_nll(model(x, self.num_samples), y)
-        return Loss(total=nll, nll=nll.detach(), kl=nll.new_zeros(()))
+        return Loss(total=nll, nll=nll.detach(), kl=scalar(0.0, nll))

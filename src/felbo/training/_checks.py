@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from felbo.models import StochasticClassifier
 from felbo.objectives._checks import check_labels
-from felbo.random import torch_seed
 from felbo.training.batches import TensorBatches
 
 
@@ -38,7 +37,7 @@ def check_data(
         batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known here.
     """
     if isinstance(batches, TensorBatches):
-        with torch.no_grad(), torch_seed(0):
+        with torch.no_grad(), torch.random.fork_rng():
             classes = forward(batches.x[:1]).shape[-1]
         check_labels(batches.y.cpu(), len(batches.x), classes)
     last = _last_batch(batches)

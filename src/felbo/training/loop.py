@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -113,8 +114,10 @@ def fit(
     return history
 
 
+@cache
 def _best_device() -> Fabric:
-    # Imported on first use: it takes longer to load than all of felbo.
+    # Imported on first use: it takes longer to load than all of felbo. Kept, since it looks through
+    # all installed packages for extensions.
     from lightning_fabric import Fabric
 
     return Fabric(accelerator="auto", devices=1)
@@ -127,13 +130,12 @@ def _set_up(
     from lightning_fabric.plugins.precision import Precision
     from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 
-    wrapped, stepper = fabric.setup(model, optimizer)
     plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric._precision) is Precision
     if plain:
         # On one device in full precision the wrappers change nothing, but cost more than a small
         # network's forward pass.
-        return model, optimizer, Tensor.backward
-    return wrapped, stepper, fabric.backward
+        return fabric.to_device(model), optimizer, Tensor.backward
+    return (*fabric.setup(model, optimizer), fabric.backward)
 
 
 def _epoch(
@@ -150,7 +152,7 @@ def _epoch(
         optimizer.zero_grad()
         backward(loss.total)
         optimizer.step()
-        losses += (part.detach() for part in loss)
+        losses += (loss.total.detach(), loss.nll.detach(), loss.kl.detach())
     if not losses:
         raise ValueError(
             "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
