@@ -10,6 +10,7 @@ from scipy.special import digamma
 
 from felbo.dirichlet import fit, fit_statistics, smooth
 from felbo.dirichlet._fit import precision_of_statistics
+from felbo.dirichlet._precision import with_total
 from felbo.dirichlet._statistics import spread_of_statistics
 
 DTYPES = [torch.float32, torch.float64]
@@ -192,7 +193,8 @@ def test_precision_of_statistics_in_both_precisions(classes, noise, cap):
     for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-6)):
         mean, mean_log = draws.mean(0).to(dtype), draws.log().mean(0).to(dtype)
         spread = spread_of_statistics(mean.double(), mean_log.double()).unsqueeze(-1).to(dtype)
-        found = precision_of_statistics(mean, mean_log, spread, float(classes), cap)
+        points = with_total(mean)
+        found = precision_of_statistics(points, mean_log, spread, float(classes), cap)
         assert found.dtype == dtype
         # Rounding of the statistics costs what fit_statistics says.
         rounding = 2 * torch.finfo(dtype).eps * expected.precision / classes

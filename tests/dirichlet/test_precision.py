@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from felbo.dirichlet._precision import START_ERROR, _Equation
+from felbo.dirichlet._precision import _Equation, _two_steps, solve, with_total
 
 
 def hostile_means(items, classes, kind):
@@ -25,15 +25,29 @@ def hostile_means(items, classes, kind):
 
 @pytest.mark.parametrize("kind", ["gamma", "log-normal", "few"])
 @pytest.mark.parametrize("classes", [2, 3, 10, 300])
-def test_one_exact_step_from_the_start_is_enough_for_float32(classes, kind):
+def test_two_steps_are_enough(classes, kind):
     torch.manual_seed(classes)
-    mean = hostile_means(2000, classes, kind)
+    points = with_total(hostile_means(2000, classes, kind))
     spread = 10 ** (12 * torch.rand(2000, 1, dtype=torch.float64) - 8)
-    equation = _Equation(mean, spread, 1e-6, 1e12, positive=True)
+    equation = _Equation(points, spread, 1e-6, 1e12, positive=True)
     start = equation.start()
-    first = equation.step(start.clone(), exact=True)
-    root = first
+    first = root = equation.step(start.clone(), exact=True)
     for _ in range(6):
         root = equation.step(root.clone(), exact=True)
-    assert ((start - root).abs() <= START_ERROR * root).all()
+    assert ((start - root).abs() <= 0.01 * root).all()
     assert ((first - root).abs() <= 3e-5 * root).all()
+    # The short way: without rounding, and with it.
+    found = _two_steps(points, spread, 1e-6, 1e12)
+    assert ((found - root).abs() <= 3e-5 * root).all()
+    single = _two_steps(points.float(), spread.float(), 1e-6, 1e12).double()
+    assert ((single - root).abs() <= 5e-5 * root).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ends_of_the_bracket(dtype):
+    """A D of zero, or rounded below it, is that of draws that agree; a huge one of the others."""
+    points = with_total(torch.full((5, 4), 0.25, dtype=dtype))
+    spread = torch.tensor([[0.0], [-1e-7], [1e-12], [1e8], [0.01]], dtype=dtype)
+    found = solve(points, spread, 4.0, 1e3, 1e-4).squeeze(-1)
+    assert found[:4].tolist() == [1e3, 1e3, 1e3, 4.0]
+    assert 100 < float(found[4]) < 200

@@ -172,26 +172,27 @@ def fit_statistics(
 
 
 def precision_of_statistics(
-    mean: Tensor, mean_log: Tensor, spread: Tensor, lower: float, upper: float
+    points: Tensor, mean_log: Tensor, spread: Tensor, lower: float, upper: float
 ) -> Tensor:
-    r"""Return the precision ``[S, 1]`` for statistics ``[S, K]``, and nothing else.
+    r"""Return the precision ``[S, 1]`` for statistics of S items, and nothing else.
 
     What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
     checks, no report, no mean that is zero, and the dtype of the statistics throughout. It has a
     gradient if they require one, in float64.
 
     Args:
-        mean: :math:`\bar a`, ``[S, K]``.
+        points: :math:`\bar a` with its sum as one more class, ``[S, K + 1]``.
         mean_log: :math:`\bar l`, ``[S, K]``.
         spread: D, ``[S, 1]``.
         lower: Lower end of the bracket.
         upper: Upper end of the bracket.
     """
     with torch.no_grad():
-        precision = solve(mean, spread, lower, upper, tolerance_for(mean.dtype))
-    if not mean.requires_grad:
+        precision = solve(points, spread, lower, upper, tolerance_for(points.dtype))
+    if not points.requires_grad:
         return precision
-    return _with_gradient(precision.squeeze(-1), lower, upper, mean, mean_log).unsqueeze(-1)
+    flat = _with_gradient(precision.squeeze(-1), lower, upper, points[:, :-1], mean_log)
+    return flat.unsqueeze(-1)
 
 
 def _with_gradient(

@@ -16,7 +16,7 @@ from torch import Tensor
 from felbo import dirichlet
 from felbo._constants import filled
 from felbo.dirichlet._fit import precision_of_statistics
-from felbo.dirichlet._precision import signs
+from felbo.dirichlet._precision import signs, with_total
 from felbo.dirichlet._special import stirling_part
 
 
@@ -97,17 +97,23 @@ class KLOfDraws:
         """
         mean, mean_log = draws.mean(0), draws.log().mean(0)
         classes, logs = mean.shape[-1], mean.log()
-        # Rounding can leave a D below zero where the draws agree.
-        spread = ((logs - mean_log) * mean).sum(-1, keepdim=True).clamp(min=0.0)
-        z = precision_of_statistics(mean, mean_log, spread, float(classes), self.cap)
-        alpha = z * mean
-        # Of every item, [S, 1]; the precision rides along as one more class.
-        values = torch.addcmul(z.log() * (0.5 * (classes - 1)), z, spread, value=-1.0)
-        stirling = stirling_part(torch.cat((alpha, z), 1))
-        values = torch.addmm(values, stirling, signs(classes, alpha), alpha=-1.0)
-        halves = filled(0.5, (classes, 1), alpha)
-        values = torch.addmm(values, self._twice_logs(logs, mean_log), halves).sum()
-        return torch.add(self.constant, values, alpha=1.0 / len(mean)), alpha - self.beta
+        spread = ((logs - mean_log) * mean).sum(-1, keepdim=True)
+        points = with_total(mean)
+        z = precision_of_statistics(points, mean_log, spread, float(classes), self.cap)
+        alpha_and_total = z * points
+        # Of every item, [S, 1]: first 1/2 (K - 1) log z + ρ(α), less K - 1.
+        values = torch.addmm(
+            z.log(),
+            stirling_part(alpha_and_total),
+            signs(classes, mean),
+            beta=0.5 * (classes - 1),
+            alpha=-1.0,
+        )
+        halves = filled(0.5, (classes, 1), mean)
+        values = torch.addmm(values, self._twice_logs(logs, mean_log), halves)
+        values = torch.addcmul(values, z, spread, value=-1.0).sum()
+        value = torch.add(self.constant, values, alpha=1.0 / len(mean))
+        return value, alpha_and_total[:, :-1] - self.beta
 
     def _twice_logs(self, logs: Tensor, mean_log: Tensor) -> Tensor:
         """Return ``log ā − 2 β (l̄ − log b)``, ``[S, K]``; a shared b is in the constant."""
