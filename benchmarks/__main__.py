@@ -24,9 +24,12 @@ GROUPS = {
     "loops": loops.rows,
     "memory": memory.rows,
     "study": study.rows,
+    "whole-study": study.whole_rows,
     "packages": packages.rows,
     "compiled": compiled.rows,
 }
+# Takes longer than all others together.
+ONLY_WHEN_NAMED = ("whole-study",)
 
 
 def processor() -> str:
@@ -88,7 +91,9 @@ def write_page(content: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "groups", nargs="*", help=f"any of {', '.join(GROUPS)}, limits, growth; all if none"
+        "groups",
+        nargs="*",
+        help=f"any of {', '.join(GROUPS)}, limits, growth; if none, all but {ONLY_WHEN_NAMED[0]}",
     )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -104,7 +109,8 @@ def main() -> None:
     content: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if content.get("machine") != machine:
         content = {"machine": machine, "groups": {}}
-    for name in arguments.groups or [*GROUPS, "limits", "growth"]:
+    usual = [name for name in GROUPS if name not in ONLY_WHEN_NAMED]
+    for name in arguments.groups or [*usual, "limits", "growth"]:
         if name == "limits":
             content["limits"] = [asdict(item) for item in limits.rows()]
         elif name == "growth":
