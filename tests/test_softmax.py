@@ -70,3 +70,11 @@ def test_row_sums_of_any_layout(classes):
     for layout in (values, values.transpose(0, 1), values[:, ::2]):
         expected = layout.sum(-1, keepdim=True).expand_as(layout)
         torch.testing.assert_close(row_sums(layout).expand_as(layout), expected)
+
+
+def test_autocast_does_not_reach_the_sums():
+    given_logits = logits(10, 1.0)
+    expected = softmax(given_logits)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = softmax(given_logits)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)

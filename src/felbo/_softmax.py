@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from felbo._constants import filled
+from felbo._matmul import sums_in_full
 
 # Between exp(−40) and exp(40), neither a sum of exponentials nor a quotient of two can leave the
 # range of float32, so that no row needs its largest logit subtracted.
@@ -57,7 +58,8 @@ def _of_swapped(logits: Tensor) -> tuple[Tensor, Tensor | None]:
 
 def row_sums(values: Tensor) -> Tensor:
     """Sum over the last axis of ``[..., K]``, in a shape that combines with the values."""
-    if not (_has_many_short_rows(values) and values.is_contiguous()):
+    short = _has_many_short_rows(values) and values.is_contiguous()
+    if not (short and sums_in_full("cpu")):
         return values.sum(-1, keepdim=True)
     # A matrix product knows how to handle short rows, and can fill the rows of the result as well.
     classes = values.shape[-1]

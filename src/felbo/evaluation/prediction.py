@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._constants import filled, scalar
+from felbo._constants import scalar
 from felbo.dirichlet._statistics import spread_of_draws
 
 
@@ -128,11 +128,10 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     # D is a small difference if the draws nearly agree. With e = f / f_1 − 1, which is small then
     # and exact, it is Σ_k ā_k (log(1 + ē_k) − mean log(1 + e_k)).
     first = smoothed[0]
-    excess = torch.sub(smoothed[1:], first).div_(first).flatten(1)
-    shares = filled(1.0 / draws, (draws - 1,), probs)
-    mean_excess = torch.mv(excess.t(), shares)
-    gap = mean_excess.log1p().sub_(torch.mv(excess.log1p_().t(), shares)).view_as(first)
-    smoothed_mean = torch.addcmul(first, first, mean_excess.view_as(first))
+    excess = torch.sub(smoothed[1:], first).div_(first)
+    mean_excess = excess.sum(0).mul_(1.0 / draws)
+    gap = mean_excess.log1p().sub_(excess.log1p_().sum(0), alpha=1.0 / draws)
+    smoothed_mean = torch.addcmul(first, first, mean_excess)
     return mean, gap.mul_(smoothed_mean).sum(-1).clamp_(min=0.0).double()
 
 

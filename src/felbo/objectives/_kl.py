@@ -15,6 +15,7 @@ from torch import Tensor
 
 from felbo import dirichlet
 from felbo._constants import filled
+from felbo._matmul import sums_in_full
 from felbo.dirichlet._fit import precision_of_statistics
 from felbo.dirichlet._precision import signs, with_total
 from felbo.dirichlet._special import stirling_part
@@ -125,13 +126,11 @@ class KLOfDraws:
 def enough_for_kl(draws: Tensor, smoothing: float) -> bool:
     """Whether the dtype of several draws, smoothed by γ, is enough for their KL.
 
-    float32 is not if a draw can be zero, nor if matrix products round to less than it: sums over
-    classes are such.
+    float32 is not if a draw can be zero, nor if matrix products round to less than it.
     """
     if draws.dtype == torch.float64:
         return True
-    reduced = torch.is_autocast_enabled(draws.device.type)
-    return smoothing > 1e-30 and not reduced and torch.get_float32_matmul_precision() == "highest"
+    return smoothing > 1e-30 and sums_in_full(draws.device.type)
 
 
 def _number_if_shared(beta: Tensor) -> Tensor | float:
