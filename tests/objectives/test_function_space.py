@@ -255,6 +255,28 @@ def test_gradients_are_finite_for_saturated_draws(draws, gradient):
     assert logits.grad.isfinite().all()
 
 
+def test_a_prior_may_differentiate_on_its_way():
+    inputs, logits = torch.randn(6, 2, dtype=torch.float64), correlated_logits()
+
+    def prior(x):
+        with torch.enable_grad():
+            free = x.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(free.pow(3).sum(), free)
+        return Dirichlet(1 + slope.sum(-1, keepdim=True).expand(-1, 4))
+
+    expected = transcribed_kl(logits, 1 + 3 * inputs.square().sum(-1, keepdim=True), num_data=50)
+    found = FunctionSpaceELBO(prior, num_data=50).kl(logits, inputs)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_a_prior_with_parameters_is_a_constant_here():
+    beta = torch.full((4,), 2.0, dtype=torch.float64, requires_grad=True)
+    logits = correlated_logits().requires_grad_()
+    FunctionSpaceELBO(lambda x: Dirichlet(beta), 50).kl(logits, points(6)).backward()
+    assert beta.grad is None
+    assert logits.grad.abs().sum() > 0
+
+
 # --- invariances --------------------------------------------------------------------------------
 
 

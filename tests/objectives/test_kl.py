@@ -5,7 +5,7 @@ import torch
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
-from felbo.objectives._kl import KLOfDraws, KLOfOneDraw, enough_for_kl
+from felbo.objectives._kl import KLOfDraws, KLOfOneDraw, dtype_for_kl
 
 
 def draws_of(number, classes, noise, scale=3.0, items=40):
@@ -56,14 +56,20 @@ def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
 
 
 def test_when_float32_is_enough():
-    draws = torch.rand(2, 3, 4)
-    assert enough_for_kl(draws, 1e-4)
-    assert not enough_for_kl(draws, 0.0)
-    assert enough_for_kl(draws.double(), 0.0)
+    one, several = torch.rand(1, 3, 4), torch.rand(2, 3, 4)
+
+    def chosen(draws, smoothing=1e-4, total=False):
+        return dtype_for_kl(draws, smoothing, total=total)
+
+    assert chosen(several) == chosen(several.half()) == torch.float32
+    assert chosen(several.double()) == torch.float64
+    assert chosen(several, smoothing=0.0) == torch.float64
+    assert chosen(several, total=True) == torch.float64
+    assert chosen(one, smoothing=0.0) == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
-        assert not enough_for_kl(draws, 1e-4)
+        assert chosen(several) == torch.float64
     torch.set_float32_matmul_precision("medium")
     try:
-        assert not enough_for_kl(draws, 1e-4)
+        assert chosen(several) == torch.float64
     finally:
         torch.set_float32_matmul_precision("highest")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from felbo._autograd import without_autograd
 from felbo._constants import filled, scalar
 from felbo._softmax import row_sums, softmax_and_log
 from felbo.objectives._checks import check_label_range
@@ -53,6 +54,8 @@ def bound(
     smoothing: float,
     weight: float,
     divergence_of: DivergenceOf,
+    *,
+    by_autograd: bool = False,
 ) -> Loss:
     """Return ``mean −log softmax_y + weight · divergence``, differentiable once in the logits.
 
@@ -65,11 +68,12 @@ def bound(
         smoothing: γ of ``f = (1 − γ) softmax + γ / K``, for the divergence only.
         weight: of the divergence.
         divergence_of: the divergence at the measurement points, from f.
+        by_autograd: whether that differentiates on its way.
     """
     draws, items, classes = logits.shape
     batch, first = len(labels), items - points
     differentiable = logits.requires_grad and torch.is_grad_enabled()
-    with torch.no_grad():
+    with torch.no_grad() if by_autograd else without_autograd():
         probs, log_probs = softmax_and_log(logits)
         index = _index(labels, draws)
         nll = _mean_surprise(probs, log_probs, index) if batch else probs.new_zeros(())

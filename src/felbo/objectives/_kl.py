@@ -37,6 +37,7 @@ class KLOfOneDraw:
     """
 
     def __init__(self, concentration: Tensor, cap: float, dtype: torch.dtype) -> None:
+        self.dtype = dtype
         beta = concentration.double()
         # As a vector, it makes a float32 factor float64 on the way.
         self.cap = beta.new_full((1,), cap)
@@ -78,7 +79,8 @@ class KLOfDraws:
     """
 
     def __init__(self, concentration: Tensor, cap: float, dtype: torch.dtype) -> None:
-        beta, self.cap = concentration.double(), cap
+        self.dtype, self.cap = dtype, cap
+        beta = concentration.double()
         total = beta.sum(-1, keepdim=True)
         log_mean = (beta / total).log()
         # ρ(β) less K − 1, like that of α below.
@@ -123,14 +125,20 @@ class KLOfDraws:
         return torch.addcmul(logs, mean_log - self.log_mean, self.beta, value=-2.0)
 
 
-def enough_for_kl(draws: Tensor, smoothing: float) -> bool:
-    """Whether the dtype of several draws, smoothed by γ, is enough for their KL.
+KL = KLOfOneDraw | KLOfDraws
 
-    float32 is not if a draw can be zero, nor if matrix products round to less than it.
+
+def dtype_for_kl(logits: Tensor, smoothing: float, *, total: bool) -> torch.dtype:
+    """Return the dtype in which draws ``[M, S, K]``, smoothed by γ, should come to their KL.
+
+    For several draws, float32 is not enough if one can be zero, nor if matrix products round to
+    less than that. Differentiation through the fit (``total``) is in float64 always.
     """
-    if draws.dtype == torch.float64:
-        return True
-    return smoothing > 1e-30 and sums_in_full(draws.device.type)
+    if total or logits.dtype == torch.float64:
+        return torch.float64
+    if len(logits) == 1 or (smoothing > 1e-30 and sums_in_full(logits.device.type)):
+        return torch.float32
+    return torch.float64
 
 
 def _number_if_shared(beta: Tensor) -> Tensor | float:

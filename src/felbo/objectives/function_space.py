@@ -12,7 +12,7 @@ from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
 from felbo.objectives._bound import Divergence, bound
 from felbo.objectives._checks import check_label_kind, check_prior
-from felbo.objectives._kl import KLOfDraws, KLOfOneDraw, enough_for_kl
+from felbo.objectives._kl import KL, KLOfDraws, KLOfOneDraw, dtype_for_kl
 from felbo.objectives.loss import Loss
 from felbo.priors import Prior
 
@@ -72,7 +72,7 @@ class FunctionSpaceELBO:
         self.gradient = gradient
         self.num_samples = num_samples
         self.smoothing = smoothing
-        self._kept: tuple[Tensor, tuple[Any, ...], KLOfOneDraw | KLOfDraws] | None = None
+        self._kept: tuple[Tensor, tuple[Any, ...], KL] | None = None
 
     def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
@@ -103,34 +103,41 @@ class FunctionSpaceELBO:
         return self._bound(logits, unlabelled, points, weight=1.0).total
 
     def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Loss:
-        divergence = partial(self._divergence, points)
-        return bound(logits, labels, len(points), self.smoothing, weight, divergence)
+        total = self.gradient == "total"
+        with torch.no_grad():
+            kl = self._kl_at(points, logits)
+        divergence = partial(_total if total else _partial, kl)
+        return bound(
+            logits, labels, len(points), self.smoothing, weight, divergence, by_autograd=total
+        )
 
-    def _divergence(self, points: Tensor, draws: Tensor) -> Divergence:
-        """Divergence from the prior at the points, of smoothed draws ``[M, S, K]``."""
-        partial_only = self.gradient == "partial"
-        if partial_only and (len(draws) == 1 or enough_for_kl(draws, self.smoothing)):
-            return Divergence(*self._kl_at(points, draws)(draws))
-        wide = draws.double()
-        kl = self._kl_at(points, wide)
-        if partial_only:
-            value, by_mean_log = kl(wide)
-            return Divergence(value.to(draws), torch.as_tensor(by_mean_log).to(draws))
-        with torch.enable_grad():
-            wide = wide.detach().requires_grad_()
-            value, _ = kl(wide)
-            (by_draws,) = torch.autograd.grad(value * len(points), wide)
-        return Divergence(value.detach().to(draws), None, by_draws.to(draws))
-
-    def _kl_at(self, points: Tensor, draws: Tensor) -> KLOfOneDraw | KLOfDraws:
+    def _kl_at(self, points: Tensor, logits: Tensor) -> KL:
         """Return the KL to the prior at the points; kept, as many give the same in every step."""
         given = self.prior(points).concentration
-        key = (given._version, draws.shape, draws.dtype, draws.device, self.num_data)
+        dtype = dtype_for_kl(logits, self.smoothing, total=self.gradient == "total")
+        key = (given._version, len(points), logits.shape, dtype, logits.device, self.num_data)
         kept = self._kept
         if kept is None or kept[0] is not given or kept[1] != key:
-            check_prior(given, *draws.shape[1:])
-            cap = float(max(self.num_data, draws.shape[-1]))
-            kind = KLOfDraws if len(draws) > 1 else KLOfOneDraw
-            kept = (given, key, kind(given.to(draws.device), cap, draws.dtype))
-            self._kept = kept
+            classes = logits.shape[-1]
+            check_prior(given, len(points), classes)
+            kind = KLOfDraws if len(logits) > 1 else KLOfOneDraw
+            kl = kind(given.to(logits.device), float(max(self.num_data, classes)), dtype)
+            kept = self._kept = (given, key, kl)
         return kept[2]
+
+
+def _partial(kl: KL, draws: Tensor) -> Divergence:
+    """Divergence of smoothed draws ``[M, S, K]`` with α held constant."""
+    if kl.dtype == draws.dtype:
+        return Divergence(*kl(draws))
+    value, slope = kl(draws.to(kl.dtype))
+    return Divergence(value.to(draws), slope if isinstance(slope, float) else slope.to(draws))
+
+
+def _total(kl: KL, draws: Tensor) -> Divergence:
+    """Divergence of smoothed draws ``[M, S, K]`` with its derivative through the fit."""
+    with torch.enable_grad():
+        wide = draws.to(kl.dtype).detach().requires_grad_()
+        value, _ = kl(wide)
+        (by_draws,) = torch.autograd.grad(value * draws.shape[1], wide)
+    return Divergence(value.detach().to(draws), None, by_draws.to(draws))
