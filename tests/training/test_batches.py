@@ -31,6 +31,20 @@ def test_sizes_of_the_batches():
     assert len(TensorBatches(*data(), batch_size=22)) == 2
 
 
+@pytest.mark.parametrize("gathered", [0, 100, 2**30])
+def test_how_much_is_gathered_at_a_time_changes_nothing(gathered, monkeypatch):
+    """Five items are 40 bytes: one batch at a time, two, all."""
+
+    def run():
+        batches = TensorBatches(*data(), 5, torch.Generator().manual_seed(0))
+        return [(x.tolist(), y.tolist()) for x, y in batches]
+
+    expected = run()
+    monkeypatch.setattr("felbo.training.batches.GATHERED_BYTES", gathered)
+    assert run() == expected
+    assert [len(y) for _, y in expected] == [5, 5, 5, 5, 3]
+
+
 def test_each_epoch_is_a_new_shuffle():
     batches = TensorBatches(*data(), batch_size=5)
     first, second = epoch(batches), epoch(batches)

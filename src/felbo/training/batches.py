@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+# Less at a time takes more calls; more does not stay in the cache until it is used.
+GATHERED_BYTES = 2**22
+
 
 class TensorBatches:
     """Iterate over ``(x, y)`` in random mini-batches; each pass is a new shuffle.
 
-    A batch is one ``index_select`` of each tensor, where a ``DataLoader`` over a ``TensorDataset``
+    A few batches together are one ``index_select``, where a ``DataLoader`` over a ``TensorDataset``
     would index, collate and stack every sample.
 
     Args:
@@ -55,6 +58,14 @@ class TensorBatches:
             return
         order = torch.randperm(len(self.x), generator=self.generator).to(self.x.device)
         labels = self.y[order]
-        for start in range(0, len(self.x), self.batch_size):
-            chosen = order[start : start + self.batch_size]
-            yield self.x.index_select(0, chosen), labels[start : start + self.batch_size]
+        for start in range(0, len(self.x), self._gathered):
+            part = slice(start, start + self._gathered)
+            x = torch.split(self.x.index_select(0, order[part]), self.batch_size)
+            yield from zip(x, torch.split(labels[part], self.batch_size), strict=True)
+
+    @property
+    def _gathered(self) -> int:
+        """Number of items to gather at a time: whole batches, at least one."""
+        assert self.batch_size is not None
+        batch = self.batch_size * self.x[0].numel() * self.x.element_size()
+        return self.batch_size * max(GATHERED_BYTES // max(batch, 1), 1)
