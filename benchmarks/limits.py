@@ -192,7 +192,7 @@ def prediction() -> Iterator[Limit]:
         forward = statistics.median(seconds(lambda: model(x), 3) for _ in range(9))
         for operation, call in (
             ("softmax of 10 × 2048 × 10", lambda: softmax(logits)),
-            ("softmax and the two means of the draws", lambda: summarise(softmax(logits), 1e-4)),
+            ("softmax, and mean and spread of the draws", lambda: summarise(softmax(logits), 1e-4)),
         ):
             each = statistics.median(seconds(call, 3) for _ in range(9))
             yield Limit(row, operation, blocks, 1e6 * each, each / forward)

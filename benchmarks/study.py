@@ -20,6 +20,7 @@ from felbo.paper import rotated_mnist
 from felbo.paper.runner import reproduce
 from felbo.paper.study import Preset
 
+PAPER = rotated_mnist.STUDY.presets["paper"]
 MODELS = ("MAP", "MAP fVI", "MC Dropout", "MC Dropout fVI", "Ensemble", "Ensemble fVI")
 
 
@@ -97,8 +98,8 @@ def rows() -> Iterator[Row]:
 
 def whole_rows() -> Iterator[Row]:
     """Measure it with all epochs and angles; a second seed would repeat the same work."""
-    angles = rotated_mnist.STUDY.presets["paper"].settings["angles"]
-    yield from _compared(30, angles, "all epochs and angles, one seed in place of ten")
+    settings, note = PAPER.settings, "all epochs and angles, one seed in place of ten"
+    yield from _compared(settings["epochs"], settings["angles"], note)
 
 
 def _compared(epochs: int, angles: Sequence[int], note: str) -> Iterator[Row]:
@@ -107,12 +108,11 @@ def _compared(epochs: int, angles: Sequence[int], note: str) -> Iterator[Row]:
     except FileNotFoundError as error:
         print(f"skipped: rotated MNIST study ({error})")
         return
-    sizes = {"train_size": 60_000, "test_size": 10_000, "epochs": epochs, "angles": tuple(angles)}
-    preset = Preset(1, {**sizes, **rotated_mnist.CHOICES})
+    settings = {**PAPER.settings, "epochs": epochs, "angles": tuple(angles)}
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         reproduce(
-            replace(rotated_mnist.STUDY, presets={"bench": preset}),
+            replace(rotated_mnist.STUDY, presets={"bench": Preset(1, settings)}),
             preset="bench",
             models=list(MODELS),
             jobs=2,

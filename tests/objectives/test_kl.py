@@ -44,8 +44,12 @@ def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
     draws, beta, cap = draws_of(number, classes, noise), priors(classes)[prior], 6e4
     expected, excess = by_densities(draws, beta, cap)
     kind = KLOfOneDraw if number == 1 else KLOfDraws
-    exact, _ = kind(beta, cap, torch.float64)(draws)
+    exact, slope = kind(beta, cap, torch.float64)(draws)
     torch.testing.assert_close(exact, expected, rtol=1e-9, atol=1e-6)
+    # One draw leaves out α, whose part is zero on the simplex.
+    wanted = excess if number > 1 else -beta.expand_as(excess)
+    slopes = torch.as_tensor(slope, dtype=torch.float64).expand_as(excess)
+    torch.testing.assert_close(slopes, wanted, rtol=1e-5, atol=1e-6)
     value, slope = kind(beta, cap, torch.float32)(draws.float())
     assert value.dtype == torch.float32
     # A relative rounding of every log f and log b counts as often as there are observations.

@@ -3,8 +3,7 @@ r"""The bound as one operation on the logits, with its gradient in closed form.
 With the fitted concentration held constant, the divergence depends on the draws only through l̄,
 the mean of ``log f`` over the smoothed draws f. With ``g = ∂loss/∂log p``, the derivative of the
 softmax gives ``g_k − p_k Σ_j g_j``. It is computed together with the value, while all that it needs
-is at hand. Left to autograd, the way from logits to loss and back takes some twenty-five passes
-over ``[M, S, K]``; here it is ten.
+is at hand; left to autograd, the way back would take more passes over ``[M, S, K]``.
 
 In the training of a small network the number of operations counts more than their size, hence
 forms such as ``torch.add(constant, x, alpha=a)`` below.

@@ -131,7 +131,7 @@ def _partial(kl: KL, draws: Tensor) -> Divergence:
     if kl.dtype == draws.dtype:
         return Divergence(*kl(draws))
     value, slope = kl(draws.to(kl.dtype))
-    return Divergence(value.to(draws), slope if isinstance(slope, float) else slope.to(draws))
+    return Divergence(value.to(draws), torch.as_tensor(slope).to(draws))
 
 
 def _total(kl: KL, draws: Tensor) -> Divergence:
