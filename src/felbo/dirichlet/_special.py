@@ -31,6 +31,9 @@ from felbo._constants import scalar
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252)
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
+# From where on stirling_quotient holds.
+STIRLING_QUOTIENT_FROM = 0.5
+
 
 def h(x: Tensor) -> Tensor:
     r"""Evaluate :math:`h(x) = x (\log x - \psi(x))` to a relative error of 1e-8."""
@@ -95,6 +98,18 @@ def _stirling_part_short(x: Tensor) -> Tensor:
     inverse = (x + scalar(1.203, x)).reciprocal_()
     series = torch.add(scalar(0.083319718, x), inverse, alpha=0.017078215)
     return result.addcmul_(inverse, series)
+
+
+def stirling_quotient(x: Tensor, scale: float, divisor: float) -> tuple[Tensor, Tensor]:
+    r"""Evaluate :math:`\mu(y) / d` for :math:`y = s x` to 1.1e-5 / d, as numerator and denominator.
+
+    The start of Stieltjes' continued fraction, :math:`a / (y + b / (y + c))`, with numbers that
+    minimise the largest error for :math:`y \ge \tfrac12` (by reweighted least squares). The scale s
+    costs nothing, nor does d, and the caller can add the quotient to something while dividing.
+    """
+    inner = x + scalar(0.49519620 / scale, x)
+    denominator = torch.addcdiv(x, scalar(0.043457707 / scale**2, x), inner)
+    return scalar(0.083407067 / (scale * divisor), x), denominator
 
 
 def q(x: Tensor) -> Tensor:

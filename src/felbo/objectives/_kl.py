@@ -10,6 +10,8 @@ Terms of size N log N cancel here: summed in float32 as they stand, they would l
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,33 +20,56 @@ from felbo._constants import filled
 from felbo._matmul import sums_in_full
 from felbo.dirichlet._fit import precision_of_statistics
 from felbo.dirichlet._precision import signs, with_total
-from felbo.dirichlet._special import stirling_part
+from felbo.dirichlet._special import (
+    STIRLING_QUOTIENT_FROM,
+    stirling_part,
+    stirling_quotient,
+)
 
 
 class KLOfOneDraw:
     """The KL for ``α = N f``, N being the largest precision.
 
-    That f sums to one only up to rounding has to be taken into account in lnΓ(Σ α) like in the
-    other terms. It is ``lnΓ(N) + (Σ α − N) log N`` up to a term of half the rounding; with
-    ``log f = log α − log N`` that leaves ``lnΓ(N) + (Σ β − N) log N + Σ (α − β) log α``. It is
-    summed in float64, in as few operations as possible: for one draw of a small network they take
-    longer to call than to run.
+    With Stirling's formula ``lnΓ(x) = (x − ½) log x − x + ½ log 2π + μ(x)``, and since f sums to
+    one, all that is large cancels. With b, the mean of the prior,
+
+    ``log B(β) + ½ (K − 1) log(N / 2π) + μ(N) − Σ_k (β_k − ½) log b_k``
+    ``− Σ_k [(β_k − ½) log(f_k / b_k) + μ(N f_k)]``
+
+    remains, where the first line does not depend on f. For one draw of a small network operations
+    take longer to call than to run, so there are as few as possible.
 
     Args:
         concentration: β of the prior at the points, ``[S, K]`` or ``[K]``.
         cap: N.
         dtype: of the draws.
+        smallest: value that an f_k can have.
     """
 
-    def __init__(self, concentration: Tensor, cap: float, dtype: torch.dtype) -> None:
-        self.dtype = dtype
+    def __init__(
+        self, concentration: Tensor, cap: float, dtype: torch.dtype, smallest: float = 0.0
+    ) -> None:
+        self.dtype, self.cap = dtype, cap
+        self.short = dtype == torch.float32 and cap * smallest >= STIRLING_QUOTIENT_FROM
         beta = concentration.double()
-        # As a vector, it makes a float32 factor float64 on the way.
-        self.cap = beta.new_full((1,), cap)
-        constant = dirichlet.log_normalizer(beta).mean() + torch.lgamma(self.cap)
-        self.constant = (constant + (beta.sum(-1).mean() - self.cap) * self.cap.log()).squeeze()
-        self.beta = _number_if_shared(beta)
-        self.slope = -_in(self.beta, dtype)
+        classes = beta.shape[-1]
+        one = beta.new_ones(())
+        constant = dirichlet.log_normalizer(beta).mean() + stirling_part(cap * one) - 1.0
+        constant = constant + 0.5 * (classes - 1) * math.log(cap / (2.0 * math.pi))
+        shared = _number_if_shared(beta)
+        self.slope = -_in(shared, dtype)
+        # μ(N f) and a shared β − ½ are put together as μ(N f) / (β − ½) + log f.
+        self.outer, self.inner, self.log_mean = 1.0, None, None
+        if isinstance(shared, float) and shared != 0.5:
+            self.outer = shared - 0.5
+        else:
+            less, log_mean = beta - 0.5, (beta / beta.sum(-1, keepdim=True)).log()
+            constant = constant - (less * log_mean).sum(-1).mean()
+            self.inner, self.log_mean = less.to(dtype), log_mean.to(dtype)
+        if not self.short:
+            # The long form is μ + 1.
+            constant = constant + classes
+        self.constant = constant.to(dtype)
 
     def __call__(self, draws: Tensor) -> tuple[Tensor, Tensor | float]:
         """Return the KL, a scalar, and the derivative of S times it by ``log f``, α constant.
@@ -55,10 +80,15 @@ class KLOfOneDraw:
         Args:
             draws: f ``[1, S, K]``.
         """
-        alpha = draws * self.cap
-        terms = torch.addcmul(torch.lgamma(alpha), alpha - self.beta, alpha.log(), value=-1.0)
-        value = torch.add(self.constant, terms.sum(), alpha=-1.0 / draws.shape[1])
-        return value.to(draws.dtype), self.slope
+        logs = draws.log()
+        if self.inner is not None:
+            logs = (logs - self.log_mean) * self.inner
+        if self.short:
+            terms = torch.addcdiv(logs, *stirling_quotient(draws, self.cap, self.outer))
+        else:
+            terms = torch.add(logs, stirling_part(draws * self.cap), alpha=1.0 / self.outer)
+        value = torch.add(self.constant, terms.sum(), alpha=-self.outer / draws.shape[1])
+        return value, self.slope
 
 
 class KLOfDraws:
@@ -131,14 +161,13 @@ KL = KLOfOneDraw | KLOfDraws
 def dtype_for_kl(logits: Tensor, smoothing: float, *, total: bool) -> torch.dtype:
     """Return the dtype in which draws ``[M, S, K]``, smoothed by γ, should come to their KL.
 
-    For several draws, float32 is not enough if one can be zero, nor if matrix products round to
+    Float32 is not enough if a draw can be zero, nor, for several draws, if matrix products round to
     less than that. Differentiation through the fit (``total``) is in float64 always.
     """
-    if total or logits.dtype == torch.float64:
+    if total or logits.dtype == torch.float64 or smoothing <= 1e-30:
         return torch.float64
-    if len(logits) == 1 or (smoothing > 1e-30 and sums_in_full(logits.device.type)):
-        return torch.float32
-    return torch.float64
+    in_full = logits.shape[0] == 1 or sums_in_full(logits.device.type)
+    return torch.float32 if in_full else torch.float64
 
 
 def _number_if_shared(beta: Tensor) -> Tensor | float:

@@ -120,8 +120,12 @@ class FunctionSpaceELBO:
         if kept is None or kept[0] is not given or kept[1] != key:
             classes = logits.shape[-1]
             check_prior(given, len(points), classes)
-            kind = KLOfDraws if len(logits) > 1 else KLOfOneDraw
-            kl = kind(given.to(logits.device), float(max(self.num_data, classes)), dtype)
+            beta, cap = given.to(logits.device), float(max(self.num_data, classes))
+            kl: KL = (
+                KLOfDraws(beta, cap, dtype)
+                if logits.shape[0] > 1
+                else KLOfOneDraw(beta, cap, dtype, self.smoothing / classes)
+            )
             kept = self._kept = (given, key, kl)
         return kept[2]
 
