@@ -45,6 +45,14 @@ def test_absolute_error_of_the_short_forms_is_as_documented(function, exact, tol
         assert value == pytest.approx(expected, rel=rounding, abs=tolerance + rounding), point
 
 
+@pytest.mark.parametrize("scale", [1.0, 6e4])
+def test_absolute_error_of_the_quotient_is_as_documented(scale):
+    points = torch.tensor([0.5, 0.6, 0.8, *(x for x in POINTS if 1.0 <= x)], dtype=torch.float64)
+    numerator, denominator = _special.stirling_quotient(points / scale, scale, divisor=0.5)
+    for point, value in zip(points.tolist(), (numerator / denominator).tolist(), strict=True):
+        assert 0.5 * value == pytest.approx(exact_stirling(point), rel=0, abs=1.09e-5), point
+
+
 def test_stirling_part_in_float64():
     points = torch.tensor([x for x in POINTS if 1e-30 <= x <= 1e4], dtype=torch.float64)
     values = (_special.stirling_part(points) - 1.0).tolist()
@@ -79,4 +87,5 @@ def test_arguments_are_left_untouched():
     short = (_special._h_part_short, _special._stirling_part_short)
     for function in (*functions, *short, _special.stirling_part):
         function(x)
+    _special.stirling_quotient(x, 1.0, 1.0)
     assert torch.equal(x, torch.linspace(0.1, 20, 50, dtype=torch.float64))

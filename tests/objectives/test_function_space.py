@@ -386,6 +386,15 @@ def test_what_is_kept_of_the_prior_follows_its_changes(draws):
     assert kl_of(objective, logits[:, :2]).isfinite()
 
 
+def test_what_is_kept_of_the_prior_follows_the_smoothing():
+    logits = 20.0 * torch.randn(1, 50, 10)
+    objective = FunctionSpaceELBO(UniformPrior(10), num_data=60_000)
+    kl_of(objective, logits)
+    objective.smoothing = 1e-7
+    fresh = FunctionSpaceELBO(UniformPrior(10), num_data=60_000, smoothing=1e-7)
+    assert torch.equal(kl_of(objective, logits), kl_of(fresh, logits))
+
+
 def test_both_terms_see_the_same_draw():
     """One mask per draw: where the points are the batch, nll and kl come from the same logits."""
     model = MCDropout(mlp(2, (20,), 3).double(), rate=0.5, mask="draw")

@@ -30,6 +30,7 @@ def priors(classes):
     vague = torch.rand(40, classes, generator=generator, dtype=torch.float64) + 0.1
     return {
         "uniform": torch.ones(classes, dtype=torch.float64),
+        "Jeffreys": torch.full((classes,), 0.5, dtype=torch.float64),
         "row": torch.linspace(0.2, 3.0, classes, dtype=torch.float64),
         "points": vague,
         # About as sure of itself as a posterior can be.
@@ -37,7 +38,7 @@ def priors(classes):
     }
 
 
-@pytest.mark.parametrize("prior", ["uniform", "row", "points", "sure"])
+@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "row", "points", "sure"])
 @pytest.mark.parametrize("noise", [1.0, 0.01])
 @pytest.mark.parametrize(("number", "classes"), [(1, 10), (2, 2), (10, 10), (5, 1000)])
 def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
@@ -59,6 +60,24 @@ def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
         torch.testing.assert_close(slope.double(), excess, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "row", "points", "sure"])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_one_draw_that_is_never_small_takes_a_shorter_way(classes, prior):
+    draws, beta, cap = draws_of(1, classes, noise=1.0), priors(classes)[prior], 6e4
+    expected, _ = by_densities(draws, beta, cap)
+    long, short = (
+        KLOfOneDraw(beta, cap, torch.float32, smallest) for smallest in (0.4 / cap, 0.6 / cap)
+    )
+    assert short.short
+    assert not long.short
+    assert not KLOfOneDraw(beta, cap, torch.float64, 0.6 / cap).short
+    for kl, of_formula in ((long, 8e-7), (short, 1.1e-5)):
+        value, _ = kl(draws.float())
+        rounding = 2e-7 * float(beta.sum(-1).mean())
+        tolerance = classes * of_formula + rounding
+        torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=tolerance)
+
+
 def test_when_float32_is_enough():
     one, several = torch.rand(1, 3, 4), torch.rand(2, 3, 4)
 
@@ -69,9 +88,10 @@ def test_when_float32_is_enough():
     assert chosen(several.double()) == torch.float64
     assert chosen(several, smoothing=0.0) == torch.float64
     assert chosen(several, total=True) == torch.float64
-    assert chosen(one, smoothing=0.0) == torch.float32
+    assert chosen(one, smoothing=0.0) == torch.float64
     with torch.autocast("cpu", torch.bfloat16):
         assert chosen(several) == torch.float64
+        assert chosen(one) == torch.float32
     torch.set_float32_matmul_precision("medium")
     try:
         assert chosen(several) == torch.float64

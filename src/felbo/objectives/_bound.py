@@ -70,7 +70,7 @@ def bound(
         by_autograd: whether that differentiates on its way.
     """
     draws, items, classes = logits.shape
-    batch, first = len(labels), items - points
+    batch, first = labels.shape[0], items - points
     differentiable = logits.requires_grad and torch.is_grad_enabled()
     with torch.no_grad() if by_autograd else without_autograd():
         probs, log_probs = softmax_and_log(logits)
@@ -154,6 +154,7 @@ class _Known(torch.autograd.Function):
 
 
 def _with_gradient(value: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
-    known = (value, gradient.to(logits.dtype))
-    result: Tensor = _Known.apply(logits, known)  # type: ignore[no-untyped-call]
+    if gradient.dtype != logits.dtype:
+        gradient = gradient.to(logits.dtype)
+    result: Tensor = _Known.apply(logits, (value, gradient))  # type: ignore[no-untyped-call]
     return result

@@ -145,7 +145,7 @@ class KLOfDraws:
         halves = filled(0.5, (classes, 1), mean)
         values = torch.addmm(values, self._twice_logs(logs, mean_log), halves)
         values = torch.addcmul(values, z, spread, value=-1.0).sum()
-        value = torch.add(self.constant, values, alpha=1.0 / len(mean))
+        value = torch.add(self.constant, values, alpha=1.0 / mean.shape[0])
         return value, alpha_and_total[:, :-1] - self.beta
 
     def _twice_logs(self, logs: Tensor, mean_log: Tensor) -> Tensor:

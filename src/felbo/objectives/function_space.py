@@ -79,7 +79,7 @@ class FunctionSpaceELBO:
         inputs, points = self._inputs(x)
         # One forward pass for both terms: a draw is the same function in the NLL and in the KL.
         logits = model(inputs, self.num_samples)
-        batch = len(x)
+        batch = x.shape[0]
         check_label_kind(y, batch)
         weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
         return self._bound(logits, y, points, weight)
@@ -103,23 +103,24 @@ class FunctionSpaceELBO:
         return self._bound(logits, unlabelled, points, weight=1.0).total
 
     def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Loss:
-        total = self.gradient == "total"
+        total, number = self.gradient == "total", points.shape[0]
         with torch.no_grad():
-            kl = self._kl_at(points, logits)
+            kl = self._kl_at(points, number, logits)
         divergence = partial(_total if total else _partial, kl)
         return bound(
-            logits, labels, len(points), self.smoothing, weight, divergence, by_autograd=total
+            logits, labels, number, self.smoothing, weight, divergence, by_autograd=total
         )
 
-    def _kl_at(self, points: Tensor, logits: Tensor) -> KL:
-        """Return the KL to the prior at the points; kept, as many give the same in every step."""
+    def _kl_at(self, points: Tensor, number: int, logits: Tensor) -> KL:
+        """Return the KL to the prior at S points; kept, as many give the same in every step."""
         given = self.prior(points).concentration
         dtype = dtype_for_kl(logits, self.smoothing, total=self.gradient == "total")
-        key = (given._version, len(points), logits.shape, dtype, logits.device, self.num_data)
+        ours = (self.num_data, self.smoothing)
+        key = (given._version, number, logits.shape, dtype, logits.device, ours)
         kept = self._kept
         if kept is None or kept[0] is not given or kept[1] != key:
             classes = logits.shape[-1]
-            check_prior(given, len(points), classes)
+            check_prior(given, number, classes)
             beta, cap = given.to(logits.device), float(max(self.num_data, classes))
             kl: KL = (
                 KLOfDraws(beta, cap, dtype)
