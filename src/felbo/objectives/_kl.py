@@ -58,14 +58,16 @@ class KLOfOneDraw:
         constant = constant + 0.5 * (classes - 1) * math.log(cap / (2.0 * math.pi))
         shared = _number_if_shared(beta)
         self.slope = -_in(shared, dtype)
-        # μ(N f) and a shared β − ½ are put together as μ(N f) / (β − ½) + log f.
-        self.outer, self.inner, self.log_mean = 1.0, None, None
+        # A shared β − ½ comes last, by which μ is divided before. Otherwise there is a row of them,
+        # and one of log b.
+        self.last = 1.0
+        self.rows: tuple[Tensor, Tensor] | None = None
         if isinstance(shared, float) and shared != 0.5:
-            self.outer = shared - 0.5
+            self.last = shared - 0.5
         else:
-            less, log_mean = beta - 0.5, (beta / beta.sum(-1, keepdim=True)).log()
-            constant = constant - (less * log_mean).sum(-1).mean()
-            self.inner, self.log_mean = less.to(dtype), log_mean.to(dtype)
+            factor, log_mean = beta - 0.5, (beta / beta.sum(-1, keepdim=True)).log()
+            constant = constant - (factor * log_mean).sum(-1).mean()
+            self.rows = factor.to(dtype), log_mean.to(dtype)
         if not self.short:
             # The long form is μ + 1.
             constant = constant + classes
@@ -81,13 +83,14 @@ class KLOfOneDraw:
             draws: f ``[1, S, K]``.
         """
         logs = draws.log()
-        if self.inner is not None:
-            logs = (logs - self.log_mean) * self.inner
+        if self.rows is not None:
+            factor, log_mean = self.rows
+            logs = (logs - log_mean) * factor
         if self.short:
-            terms = torch.addcdiv(logs, *stirling_quotient(draws, self.cap, self.outer))
+            terms = torch.addcdiv(logs, *stirling_quotient(draws, self.cap, self.last))
         else:
-            terms = torch.add(logs, stirling_part(draws * self.cap), alpha=1.0 / self.outer)
-        value = torch.add(self.constant, terms.sum(), alpha=-self.outer / draws.shape[1])
+            terms = torch.add(logs, stirling_part(draws * self.cap), alpha=1.0 / self.last)
+        value = torch.add(self.constant, terms.sum(), alpha=-self.last / draws.shape[1])
         return value, self.slope
 
 

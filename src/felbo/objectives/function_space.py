@@ -107,9 +107,7 @@ class FunctionSpaceELBO:
         with torch.no_grad():
             kl = self._kl_at(points, number, logits)
         divergence = partial(_total if total else _partial, kl)
-        return bound(
-            logits, labels, number, self.smoothing, weight, divergence, by_autograd=total
-        )
+        return bound(logits, labels, number, self.smoothing, weight, divergence, by_autograd=total)
 
     def _kl_at(self, points: Tensor, number: int, logits: Tensor) -> KL:
         """Return the KL to the prior at S points; kept, as many give the same in every step."""

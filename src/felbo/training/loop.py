@@ -17,6 +17,7 @@ from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
 from felbo.random import torch_seed
 from felbo.training._checks import check_data, check_trainable
+from felbo.training.adam import Adam
 from felbo.training.batches import TensorBatches
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def fit(
     check_trainable(model)
     fabric = fabric or _best_device()
     was_training = model.training
-    make_optimizer = optimizer or (lambda p: torch.optim.Adam(p, lr=learning_rate, fused=True))
+    make_optimizer = optimizer or (lambda p: Adam(p, lr=learning_rate))
     wrapped, stepper, backward = _set_up(fabric, model, make_optimizer(model.parameters()))
     schedule = scheduler(stepper) if scheduler else None
     batches = _batches(data, batch_size, fabric)

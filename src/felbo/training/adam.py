@@ -1,0 +1,142 @@
+"""Adam for networks so small that its bookkeeping takes longer than its update."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from felbo._constants import scalar
+
+# The update itself, where this PyTorch has it; otherwise torch's own step is taken.
+_UPDATE: Any = getattr(torch, "_fused_adam_", None)
+# Without the hooks that torch puts around it: those around the step below have been called.
+_STEP: Any = inspect.unwrap(torch.optim.Adam.step)
+# Options of a group that ask for more than the plain update.
+_MORE = ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay")
+
+
+class _Tensors(NamedTuple):
+    """What the update of a group reads and writes, one tensor per parameter in each list."""
+
+    parameters: list[Tensor]
+    gradients: list[Tensor]
+    means: list[Tensor]
+    squares: list[Tensor]
+    steps: list[Tensor]
+
+
+class Adam(torch.optim.Adam):
+    """``torch.optim.Adam(fused=True)``, with the same results and the same state, called faster.
+
+    Around the same update, torch's own step sorts all tensors by device and dtype, and counts the
+    steps of each by itself. For a small network on a CPU that is a tenth of a training step. Here
+    the counts lie side by side and are one tensor. Whatever is not plain Adam on a CPU (options
+    such as ``amsgrad``, a closure, a gradient scaler) goes torch's way.
+
+    Args:
+        params: parameters, or groups of them with options of their own.
+        lr: the learning rate.
+        options: of ``torch.optim.Adam``, such as ``weight_decay``.
+
+    Example:
+        >>> import torch, felbo
+        >>> model = felbo.MAP(felbo.networks.mlp(2, (8,), 2))
+        >>> optimizer = felbo.training.Adam(model.parameters(), lr=1e-2)
+        >>> model(torch.zeros(4, 2)).sum().backward()
+        >>> optimizer.step()
+    """
+
+    def __init__(self, params: Any, lr: float | Tensor = 1e-3, **options: Any) -> None:
+        self._counts: dict[int, tuple[Tensor, list[Tensor]]] = {}
+        super().__init__(params, lr=lr, fused=True, **options)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Go on from a pickled or loaded state."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._counts = {}
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients."""
+        if not set_to_none:
+            super().zero_grad(set_to_none=False)
+            return
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step; return what the closure returns, if there is one."""
+        with torch.no_grad():
+            plain = None if closure is not None else self._plain_groups()
+            if plain is None:
+                return _STEP(self, closure)
+            for index, (group, tensors) in enumerate(zip(self.param_groups, plain, strict=True)):
+                if tensors.parameters:
+                    self._update(index, group, tensors)
+        return None
+
+    def _plain_groups(self) -> list[_Tensors] | None:
+        """Return the tensors of all groups, or ``None`` if one of them needs torch's own step."""
+        # A gradient scaler leaves its numbers here.
+        scaled = any(hasattr(self, name) for name in ("grad_scale", "found_inf"))
+        found: list[_Tensors] = []
+        for group in self.param_groups:
+            tensors = None if scaled or _UPDATE is None else self._tensors(group)
+            if tensors is None:
+                return None
+            found.append(tensors)
+        return found
+
+    def _tensors(self, group: dict[str, Any]) -> _Tensors | None:
+        """Collect the tensors of a group, or return ``None`` if it needs torch's own step.
+
+        Looked up in every step, so that a state that was loaded, cleared or changed counts.
+        """
+        if any(group[option] for option in _MORE) or isinstance(group["lr"], Tensor):
+            return None
+        trained = [p for p in group["params"] if p.grad is not None]
+        gradients = [p.grad for p in trained]
+        states = [self.state[p] for p in trained]
+        dtype = trained[0].dtype if trained else None
+        for parameter, gradient, state in zip(trained, gradients, states, strict=True):
+            # A parameter without a state is at its first step.
+            usual = parameter.is_cpu and parameter.dtype == dtype and not gradient.is_sparse
+            if not (usual and state):
+                return None
+        means, squares, steps = (
+            [state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step")
+        )
+        return _Tensors(trained, gradients, means, squares, steps)
+
+    def _update(self, index: int, group: dict[str, Any], tensors: _Tensors) -> None:
+        count = self._count(index, tensors)
+        count.add_(scalar(1.0, count))
+        beta1, beta2 = group["betas"]
+        parameters, gradients, means, squares, steps = tensors
+        _UPDATE(
+            *(parameters, gradients, means, squares, [], steps),
+            lr=group["lr"],
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _count(self, index: int, tensors: _Tensors) -> Tensor:
+        """Return the steps of a group's parameters as one tensor, of which its states are parts."""
+        together, parts = self._counts.get(index, (None, []))
+        same = len(parts) == len(tensors.steps) and all(map(operator.is_, parts, tensors.steps))
+        if together is None or not same:
+            together = torch.stack(tensors.steps)
+            tensors.steps[:] = together.unbind()
+            for parameter, part in zip(tensors.parameters, tensors.steps, strict=True):
+                self.state[parameter]["step"] = part
+            self._counts[index] = together, list(tensors.steps)
+        return together
