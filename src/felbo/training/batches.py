@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from felbo.training._memory import Memory
+
 # Less at a time takes more calls; more does not stay in the cache until it is used.
 GATHERED_BYTES = 2**22
 
@@ -40,6 +42,7 @@ class TensorBatches:
         self.x, self.y = x, y
         self.batch_size = batch_size
         self.generator = generator
+        self._memory = Memory()
 
     def __len__(self) -> int:
         """Return the number of batches per pass; the last may be smaller."""
@@ -60,8 +63,15 @@ class TensorBatches:
         labels = self.y[order]
         for start in range(0, len(self.x), self._gathered):
             part = slice(start, start + self._gathered)
-            x = torch.split(self.x.index_select(0, order[part]), self.batch_size)
+            x = torch.split(self._gather(order[part]), self.batch_size)
             yield from zip(x, torch.split(labels[part], self.batch_size), strict=True)
+
+    def _gather(self, index: Tensor) -> Tensor:
+        x = self.x.detach()
+        if x.device.type != "cpu" or x.layout != torch.strided or not x[0].numel():
+            return x.index_select(0, index)
+        room = self._memory.empty((len(index), *x.shape[1:]), x.dtype)
+        return torch.index_select(x, 0, index, out=room)
 
     @property
     def _gathered(self) -> int:
