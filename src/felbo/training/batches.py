@@ -9,8 +9,8 @@ from torch import Tensor
 
 from felbo.training._memory import Memory
 
-# Less at a time takes more calls; more does not stay in the cache until it is used.
-GATHERED_BYTES = 2**22
+# Less at a time lies in the caches of all cores when one of them wants it; more takes memory.
+GATHERED_BYTES = 2**23
 
 
 class TensorBatches:
