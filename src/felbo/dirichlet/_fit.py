@@ -187,10 +187,11 @@ def precision_of_statistics(
         lower: Lower end of the bracket.
         upper: Upper end of the bracket.
     """
-    with torch.no_grad():
-        precision = solve(points, spread, lower, upper, tolerance_for(points.dtype))
+    tolerance = tolerance_for(points.dtype)
     if not points.requires_grad:
-        return precision
+        return solve(points, spread, lower, upper, tolerance)
+    with torch.no_grad():
+        precision = solve(points, spread, lower, upper, tolerance)
     flat = _with_gradient(precision.squeeze(-1), lower, upper, points[:, :-1], mean_log)
     return flat.unsqueeze(-1)
 

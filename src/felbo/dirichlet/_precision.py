@@ -129,7 +129,7 @@ class _Equation:
 
 def with_total(mean: Tensor) -> Tensor:
     """Return means ``[S, K]`` with their sum, one, as one more class ``[S, K + 1]``."""
-    return torch.cat((mean, scalar(1.0, mean).expand(len(mean), 1)), 1)
+    return torch.cat((mean, scalar(1.0, mean).expand(mean.shape[0], 1)), 1)
 
 
 def signs(classes: int, like: Tensor) -> Tensor:
@@ -224,6 +224,6 @@ def _two_steps(points: Tensor, spread: Tensor, lower: float, upper: float) -> Te
 def _blocks(points: Tensor, spread: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
     """Cut ``[S, K + 1]`` and ``[S, 1]`` into blocks of items that stay in the cache."""
     size = items_per_block(points.shape[1], points.dtype, points)
-    if len(points) <= size:
+    if points.shape[0] <= size:
         return [(points, spread)]
     return zip(torch.split(points, size), torch.split(spread, size), strict=True)

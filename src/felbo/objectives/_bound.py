@@ -90,8 +90,12 @@ def bound(
         else:
             assert by_mean_log is not None, "a divergence comes with one of its derivatives"
             # Each log f has a share in l̄, and moves by (1 − γ) p / f = 1 − (γ / K) / f.
-            by_log = by_mean_log * (weight / (draws * points))
-            by_log = scalar(by_log, probs) if isinstance(by_log, float) else by_log
+            share = weight / (draws * points)
+            by_log = (
+                scalar(by_mean_log * share, probs)
+                if isinstance(by_mean_log, float)
+                else by_mean_log * scalar(share, probs)
+            )
             slope = torch.addcdiv(by_log, by_log, f, value=-smoothing / classes)
         if first:
             # Items of the batch that are no measurement points have no divergence.

@@ -124,6 +124,7 @@ class KLOfDraws:
         if isinstance(self.beta, float):
             constant = constant + self.beta * log_mean.sum()
         self.constant = constant.to(dtype)
+        self.less_beta = torch.as_tensor(-self.beta, dtype=dtype, device=beta.device)
 
     def __call__(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Return the KL, a scalar, and the derivative of S times it by l̄, α constant, ``[S, K]``.
@@ -136,11 +137,10 @@ class KLOfDraws:
         spread = ((logs - mean_log) * mean).sum(-1, keepdim=True)
         points = with_total(mean)
         z = precision_of_statistics(points, mean_log, spread, float(classes), self.cap)
-        alpha_and_total = z * points
         # Of every item, [S, 1]: first 1/2 (K - 1) log z + ρ(α), less K - 1.
         values = torch.addmm(
             z.log(),
-            stirling_part(alpha_and_total),
+            stirling_part(z * points),
             signs(classes, mean),
             beta=0.5 * (classes - 1),
             alpha=-1.0,
@@ -149,7 +149,7 @@ class KLOfDraws:
         values = torch.addmm(values, self._twice_logs(logs, mean_log), halves)
         values = torch.addcmul(values, z, spread, value=-1.0).sum()
         value = torch.add(self.constant, values, alpha=1.0 / mean.shape[0])
-        return value, alpha_and_total[:, :-1] - self.beta
+        return value, torch.addcmul(self.less_beta, z, mean)
 
     def _twice_logs(self, logs: Tensor, mean_log: Tensor) -> Tensor:
         """Return ``log ā − 2 β (l̄ − log b)``, ``[S, K]``; a shared b is in the constant."""
