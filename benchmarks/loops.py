@@ -70,7 +70,7 @@ def rows() -> Iterator[Row]:
         lambda: bare_epoch(x, y),
         "≤ 1.10",
         number=1,
-        rounds=12,
+        rounds=30,
     )
     yield compare(
         "the same",

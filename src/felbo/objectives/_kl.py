@@ -87,7 +87,7 @@ class KLOfOneDraw:
             factor, log_mean = self.rows
             logs = (logs - log_mean) * factor
         if self.short:
-            terms = torch.addcdiv(logs, *stirling_quotient(draws, self.cap, self.last))
+            terms = logs.addcdiv_(*stirling_quotient(draws, self.cap, self.last))
         else:
             terms = torch.add(logs, stirling_part(draws * self.cap), alpha=1.0 / self.last)
         value = torch.add(self.constant, terms.sum(), alpha=-self.last / draws.shape[1])

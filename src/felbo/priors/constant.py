@@ -38,7 +38,8 @@ class DirichletPrior:
 
     def __call__(self, x: Tensor) -> Dirichlet:
         """Return a Dirichlet with batch shape [], valid for every point of ``x [S, ...]``."""
-        self.concentration = self.concentration.to(x.device)
+        if self.concentration.device != x.device:
+            self.concentration = self.concentration.to(x.device)
         if self._dirichlet.concentration is not self.concentration:
             self._dirichlet = Dirichlet(self.concentration, validate_args=False)
         return self._dirichlet
