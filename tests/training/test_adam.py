@@ -19,7 +19,7 @@ def network(dtype=torch.float32):
 
 
 def theirs(params, **options):
-    return torch.optim.Adam(params, fused=True, **options)
+    return torch.optim.Adam(params, **{"fused": True, **options})
 
 
 def backward(model, step):
@@ -61,6 +61,7 @@ def updates(monkeypatch):
         ({}, True),
         ({"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.1}, True),
         ({"amsgrad": True}, False),
+        ({"fused": False}, False),
         ({"maximize": True}, False),
         ({"decoupled_weight_decay": True, "weight_decay": 0.1}, False),
         ({"lr": torch.tensor(0.1)}, False),
@@ -196,6 +197,22 @@ def test_a_gradient_scaler_is_listened_to():
     scaler.step(optimizer)
     scaler.update()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_step_can_be_differentiated_like_torchs():
+    found = []
+    for make in (Adam, theirs):
+        rate = torch.tensor(0.1, requires_grad=True)
+        weight = torch.ones(2, requires_grad=True)
+        moved = weight.clone()
+        optimizer = make([moved], lr=rate, fused=False, differentiable=True)
+        moved.square().sum().backward()
+        moved.grad = torch.ones(2)
+        optimizer.step()
+        moved.sum().backward()
+        found.append(rate.grad)
+    assert torch.equal(*found)
+    assert found[0] != 0
 
 
 def test_no_gradient_and_sparse_gradients():

@@ -1,4 +1,6 @@
+import copy
 import gc
+import pickle
 
 import pytest
 import torch
@@ -64,3 +66,10 @@ def test_batches_that_are_kept_stay_as_they_are(monkeypatch):
     gc.collect()
     used = {inputs.data_ptr() for inputs, _ in batches}
     assert len(used) <= 3
+
+
+def test_batches_can_be_copied_and_pickled():
+    batches = TensorBatches(torch.randn(6, 2), torch.arange(6), 4)
+    next(iter(batches))
+    for twin in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
+        assert sorted(y for _, labels in twin for y in labels.tolist()) == list(range(6))

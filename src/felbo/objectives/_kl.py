@@ -43,7 +43,7 @@ class KLOfOneDraw:
         concentration: β of the prior at the points, ``[S, K]`` or ``[K]``.
         cap: N.
         dtype: of the draws.
-        smallest: value that an f_k can have.
+        smallest: what no f_k lies below.
     """
 
     def __init__(

@@ -26,6 +26,10 @@ class Memory:
     def __init__(self) -> None:
         self._blocks: list[tuple[np.ndarray[Any, Any], weakref.ref[Any]]] = []
 
+    def __reduce__(self) -> tuple[type[Memory], tuple[()]]:
+        """Copy and pickle without the blocks."""
+        return Memory, ()
+
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return a tensor on the CPU with arbitrary values."""
         size = math.prod(shape) * dtype.itemsize

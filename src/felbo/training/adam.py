@@ -15,7 +15,9 @@ from felbo._constants import scalar
 # The update itself, where this PyTorch has it; otherwise torch's own step is taken.
 _UPDATE: Any = getattr(torch, "_fused_adam_", None)
 # Without the hooks that torch puts around it: those around the step below have been called.
-_STEP: Any = inspect.unwrap(torch.optim.Adam.step)
+_STEP: Any = inspect.unwrap(
+    torch.optim.Adam.step, stop=lambda function: not getattr(function, "hooked", False)
+)
 # Options of a group that ask for more than the plain update.
 _MORE = ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay")
 
@@ -34,13 +36,14 @@ class Adam(torch.optim.Adam):
     """``torch.optim.Adam(fused=True)``, with the same results and the same state, called faster.
 
     Around the same update, torch's own step sorts all tensors by device and dtype, and counts the
-    steps of each by itself. For a small network on a CPU that is a tenth of a training step. Here
+    steps of each by itself. For a small network on a CPU that takes longer than the update. Here
     the counts lie side by side and are one tensor. Whatever is not plain Adam on a CPU (options
     such as ``amsgrad``, a closure, a gradient scaler) goes torch's way.
 
     Args:
         params: parameters, or groups of them with options of their own.
         lr: the learning rate.
+        fused: whether to update in one call; without it, all goes torch's way.
         options: of ``torch.optim.Adam``, such as ``weight_decay``.
 
     Example:
@@ -51,9 +54,11 @@ class Adam(torch.optim.Adam):
         >>> optimizer.step()
     """
 
-    def __init__(self, params: Any, lr: float | Tensor = 1e-3, **options: Any) -> None:
+    def __init__(
+        self, params: Any, lr: float | Tensor = 1e-3, *, fused: bool | None = True, **options: Any
+    ) -> None:
         self._counts: dict[int, tuple[Tensor, list[Tensor]]] = {}
-        super().__init__(params, lr=lr, fused=True, **options)
+        super().__init__(params, lr=lr, fused=fused, **options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Go on from a pickled or loaded state."""
@@ -71,10 +76,10 @@ class Adam(torch.optim.Adam):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; return what the closure returns, if there is one."""
+        plain = None if closure is not None else self._plain_groups()
+        if plain is None:
+            return _STEP(self, closure)
         with torch.no_grad():
-            plain = None if closure is not None else self._plain_groups()
-            if plain is None:
-                return _STEP(self, closure)
             for index, (group, tensors) in enumerate(zip(self.param_groups, plain, strict=True)):
                 if tensors.parameters:
                     self._update(index, group, tensors)
@@ -97,7 +102,8 @@ class Adam(torch.optim.Adam):
 
         Looked up in every step, so that a state that was loaded, cleared or changed counts.
         """
-        if any(group[option] for option in _MORE) or isinstance(group["lr"], Tensor):
+        more = not group["fused"] or any(group[option] for option in _MORE)
+        if more or isinstance(group["lr"], Tensor):
             return None
         trained = [p for p in group["params"] if p.grad is not None]
         gradients = [p.grad for p in trained]
