@@ -31,6 +31,7 @@ def priors(classes):
     return {
         "uniform": torch.ones(classes, dtype=torch.float64),
         "Jeffreys": torch.full((classes,), 0.5, dtype=torch.float64),
+        "strong": torch.full((classes,), 600.0, dtype=torch.float64),
         "row": torch.linspace(0.2, 3.0, classes, dtype=torch.float64),
         "points": vague,
         # About as sure of itself as a posterior can be.
@@ -38,7 +39,7 @@ def priors(classes):
     }
 
 
-@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "row", "points", "sure"])
+@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "strong", "row", "points", "sure"])
 @pytest.mark.parametrize("noise", [1.0, 0.01])
 @pytest.mark.parametrize(("number", "classes"), [(1, 10), (2, 2), (10, 10), (5, 1000)])
 def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
@@ -60,7 +61,7 @@ def test_value_and_slope_in_both_precisions(number, classes, noise, prior):
         torch.testing.assert_close(slope.double(), excess, rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "row", "points", "sure"])
+@pytest.mark.parametrize("prior", ["uniform", "Jeffreys", "strong", "row", "points", "sure"])
 @pytest.mark.parametrize("classes", [2, 10])
 def test_one_draw_that_is_never_small_takes_a_shorter_way(classes, prior):
     draws, beta, cap = draws_of(1, classes, noise=1.0), priors(classes)[prior], 6e4

@@ -19,7 +19,8 @@ def network(dtype=torch.float32):
 
 
 def theirs(params, **options):
-    return torch.optim.Adam(params, **{"fused": True, **options})
+    fused = not (options.get("foreach") or options.get("differentiable"))
+    return torch.optim.Adam(params, **{"fused": fused, **options})
 
 
 def backward(model, step):
@@ -63,7 +64,7 @@ def updates(monkeypatch):
         ({"amsgrad": True}, False),
         ({"fused": False}, False),
         ({"maximize": True}, False),
-        ({"decoupled_weight_decay": True, "weight_decay": 0.1}, False),
+        ({"foreach": True}, False),
         ({"lr": torch.tensor(0.1)}, False),
     ],
 )
@@ -159,6 +160,61 @@ def test_a_state_that_was_cleared_or_changed_counts():
     assert_same(*pairs)
 
 
+def test_a_state_whose_data_were_exchanged_counts():
+    """As when a training is moved to another device and back."""
+    pairs = []
+    for make in (Adam, theirs):
+        model = network()
+        optimizer = make(model.parameters())
+        train(model, optimizer, steps=3)
+        for state in optimizer.state.values():
+            for tensor in state.values():
+                tensor.data = tensor.data.clone()
+        train(model, optimizer, steps=3)
+        pairs += [model, optimizer]
+    assert [int(state["step"]) for state in pairs[1].state.values()] == [6] * 4
+    assert_same(*pairs)
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_that_is_there_twice():
+    found = []
+    for make in (Adam, theirs):
+        weight = nn.Parameter(torch.ones(3))
+        optimizer = make([weight, weight])
+        for _ in range(4):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+        found += [weight, optimizer.state[weight]["step"]]
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[1], found[3])
+
+
+def test_counts_from_elsewhere_and_inference_mode():
+    pairs = []
+    for make in (Adam, theirs):
+        model = network()
+        optimizer = make(model.parameters())
+        train(model, optimizer, steps=1)
+        backward(model, 1)
+        with torch.inference_mode():
+            optimizer.step()
+        train(model, optimizer, steps=2)
+        state = optimizer.state[model[0].weight]
+        state["step"] = state["step"].view(1).clone()
+        train(model, optimizer, steps=2)
+        pairs += [model, optimizer]
+    assert_same(*pairs)
+
+
+def test_options_that_this_torch_does_not_know(monkeypatch, updates):
+    monkeypatch.setattr(adam, "_MORE", (*adam._MORE, "of_another_version"))
+    model = network()
+    train(model, Adam(model.parameters()), steps=2)
+    assert updates == [4]
+
+
 def test_hooks_are_called_once_on_either_way():
     # An instance of torch's class puts hooks around that class's step.
     theirs(network().parameters())
@@ -205,7 +261,7 @@ def test_a_step_can_be_differentiated_like_torchs():
         rate = torch.tensor(0.1, requires_grad=True)
         weight = torch.ones(2, requires_grad=True)
         moved = weight.clone()
-        optimizer = make([moved], lr=rate, fused=False, differentiable=True)
+        optimizer = make([moved], lr=rate, differentiable=True)
         moved.square().sum().backward()
         moved.grad = torch.ones(2)
         optimizer.step()

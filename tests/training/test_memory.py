@@ -49,6 +49,21 @@ def test_a_graph_is_somebody():
     assert weight.grad.tolist() == [[15.0], [15.0]]
 
 
+def test_larger_blocks_take_the_place_of_smaller_ones():
+    memory = Memory()
+    held = [memory.empty((10,), torch.float32) for _ in range(5)]
+    del held
+    first = memory.empty((1000,), torch.float32)
+    address = first.data_ptr()
+    del first
+    assert memory.empty((1000,), torch.float32).data_ptr() == address
+
+
+def test_another_default_device_changes_nothing():
+    with torch.device("meta"):
+        assert Memory().empty((3,), torch.float32).device.type == "cpu"
+
+
 def test_few_blocks_are_kept():
     memory = Memory()
     held = [memory.empty((10,), torch.float32) for _ in range(20)]

@@ -101,11 +101,12 @@ def _stirling_part_short(x: Tensor) -> Tensor:
 
 
 def stirling_quotient(x: Tensor, scale: float, divisor: float) -> tuple[Tensor, Tensor]:
-    r"""Evaluate :math:`\mu(y) / d` for :math:`y = s x` to 1.1e-5 / d, as numerator and denominator.
+    r"""Evaluate :math:`\mu(y) / d` for :math:`y = s x`, as a numerator and a denominator.
 
-    The start of Stieltjes' continued fraction, :math:`a / (y + b / (y + c))`, with numbers that
-    minimise the largest error for :math:`y \ge \tfrac12` (by reweighted least squares). The scale s
-    costs nothing, nor does d, and the caller can add the quotient to something while dividing.
+    For :math:`y \ge \tfrac12`, :math:`\mu` is off by 1.1e-5 at most. It is written like the start of
+    Stieltjes' continued fraction, :math:`a / (y + b / (y + c))`, with numbers that minimise the
+    largest error (by reweighted least squares). The scale s costs nothing, nor does d, and the
+    caller can add the quotient to something while dividing.
     """
     inner = x + scalar(0.49519620 / scale, x)
     denominator = torch.addcdiv(x, scalar(0.043457707 / scale**2, x), inner)

@@ -113,8 +113,8 @@ class FunctionSpaceELBO:
         """Return the KL to the prior at S points; kept, as many give the same in every step."""
         given = self.prior(points).concentration
         dtype = dtype_for_kl(logits, self.smoothing, total=self.gradient == "total")
-        ours = (self.num_data, self.smoothing)
-        key = (given._version, number, logits.shape, dtype, logits.device, ours)
+        settings = (self.num_data, self.smoothing)
+        key = (given._version, number, logits.shape, dtype, logits.device, settings)
         kept = self._kept
         if kept is None or kept[0] is not given or kept[1] != key:
             classes = logits.shape[-1]

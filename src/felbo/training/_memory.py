@@ -40,9 +40,12 @@ class Memory:
         return torch.from_numpy(array).view(dtype).view(shape)
 
     def _free_block(self, size: int) -> np.ndarray[Any, Any]:
-        for index, (block, user) in enumerate(self._blocks):
-            if user() is None and block.nbytes >= size:
-                del self._blocks[index]
-                return block
+        free = [index for index, (_, user) in enumerate(self._blocks) if user() is None]
+        for index in free:
+            if self._blocks[index][0].nbytes >= size:
+                return self._blocks.pop(index)[0]
+        if free:
+            # Too small: a larger one takes its place.
+            del self._blocks[free[0]]
         # Made by torch, since it begins at an address that vector instructions like.
-        return torch.empty(size, dtype=torch.uint8).numpy()
+        return torch.empty(size, dtype=torch.uint8, device="cpu").numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,10 +13,6 @@ from felbo._constants import scalar
 
 # The update itself, where this PyTorch has it; otherwise torch's own step is taken.
 _UPDATE: Any = getattr(torch, "_fused_adam_", None)
-# Without the hooks that torch puts around it: those around the step below have been called.
-_STEP: Any = inspect.unwrap(
-    torch.optim.Adam.step, stop=lambda function: not getattr(function, "hooked", False)
-)
 # Options of a group that ask for more than the plain update.
 _MORE = ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay")
 
@@ -43,8 +38,7 @@ class Adam(torch.optim.Adam):
     Args:
         params: parameters, or groups of them with options of their own.
         lr: the learning rate.
-        fused: whether to update in one call; without it, all goes torch's way.
-        options: of ``torch.optim.Adam``, such as ``weight_decay``.
+        options: those of ``torch.optim.Adam``, by name.
 
     Example:
         >>> import torch, felbo
@@ -54,11 +48,11 @@ class Adam(torch.optim.Adam):
         >>> optimizer.step()
     """
 
-    def __init__(
-        self, params: Any, lr: float | Tensor = 1e-3, *, fused: bool | None = True, **options: Any
-    ) -> None:
-        self._counts: dict[int, tuple[Tensor, list[Tensor]]] = {}
-        super().__init__(params, lr=lr, fused=fused, **options)
+    def __init__(self, params: Any, lr: float | Tensor = 1e-3, **options: Any) -> None:
+        # Of each group: all its counts as one tensor, and where each of them lies.
+        self._counts: dict[int, tuple[Tensor, list[int]]] = {}
+        fused = not (options.get("foreach") or options.get("differentiable"))
+        super().__init__(params, lr=lr, **{"fused": fused, **options})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Go on from a pickled or loaded state."""
@@ -78,7 +72,7 @@ class Adam(torch.optim.Adam):
         """Take one step; return what the closure returns, if there is one."""
         plain = None if closure is not None else self._plain_groups()
         if plain is None:
-            return _STEP(self, closure)
+            return _torchs_step()(self, closure)
         with torch.no_grad():
             for index, (group, tensors) in enumerate(zip(self.param_groups, plain, strict=True)):
                 if tensors.parameters:
@@ -102,7 +96,7 @@ class Adam(torch.optim.Adam):
 
         Looked up in every step, so that a state that was loaded, cleared or changed counts.
         """
-        more = not group["fused"] or any(group[option] for option in _MORE)
+        more = not group["fused"] or any(group.get(option) for option in _MORE)
         if more or isinstance(group["lr"], Tensor):
             return None
         trained = [p for p in group["params"] if p.grad is not None]
@@ -120,8 +114,7 @@ class Adam(torch.optim.Adam):
         return _Tensors(trained, gradients, means, squares, steps)
 
     def _update(self, index: int, group: dict[str, Any], tensors: _Tensors) -> None:
-        count = self._count(index, tensors)
-        count.add_(scalar(1.0, count))
+        self._count(index, tensors)
         beta1, beta2 = group["betas"]
         parameters, gradients, means, squares, steps = tensors
         _UPDATE(
@@ -135,14 +128,33 @@ class Adam(torch.optim.Adam):
             maximize=False,
         )
 
-    def _count(self, index: int, tensors: _Tensors) -> Tensor:
-        """Return the steps of a group's parameters as one tensor, of which its states are parts."""
-        together, parts = self._counts.get(index, (None, []))
-        same = len(parts) == len(tensors.steps) and all(map(operator.is_, parts, tensors.steps))
-        if together is None or not same:
+    def _count(self, index: int, tensors: _Tensors) -> None:
+        """Add one to the counts of a group, all at once if they lie side by side."""
+        places = [step.data_ptr() for step in tensors.steps]
+        together, known = self._counts.get(index, (None, []))
+        if together is None or places != known:
+            if len(set(places)) < len(places) or any(step.dim() for step in tensors.steps):
+                # A parameter that is there twice, or a count from elsewhere.
+                torch._foreach_add_(tensors.steps, 1)
+                return
+            together, places = self._put_together(tensors)
+            self._counts[index] = together, places
+        together.add_(scalar(1.0, together))
+
+    def _put_together(self, tensors: _Tensors) -> tuple[Tensor, list[int]]:
+        with torch.inference_mode(False), torch.no_grad():
             together = torch.stack(tensors.steps)
             tensors.steps[:] = together.unbind()
-            for parameter, part in zip(tensors.parameters, tensors.steps, strict=True):
-                self.state[parameter]["step"] = part
-            self._counts[index] = together, list(tensors.steps)
-        return together
+        for parameter, step in zip(tensors.parameters, tensors.steps, strict=True):
+            self.state[parameter]["step"] = step
+        return together, [step.data_ptr() for step in tensors.steps]
+
+
+def _torchs_step() -> Callable[..., Any]:
+    """Return the step of ``torch.optim.Adam`` without the hooks that torch puts around it.
+
+    Those around the step of the class above have been called.
+    """
+    return inspect.unwrap(
+        torch.optim.Adam.step, stop=lambda function: not getattr(function, "hooked", False)
+    )

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from felbo.training._memory import Memory
 
-# Less at a time lies in the caches of all cores when one of them wants it; more takes memory.
+# What was gathered just now lies in the caches of the cores that did it, where others are slow to
+# read it. With more at a time the first batch has left them; with much more it takes memory.
 GATHERED_BYTES = 2**23
 
 
@@ -20,7 +21,7 @@ class TensorBatches:
     would index, collate and stack every sample.
 
     Args:
-        x: inputs ``[N, ...]``.
+        x: inputs ``[N, ...]``; the batches have no gradient with respect to them.
         y: labels ``[N]``.
         batch_size: B; ``None`` gives all data in each step, unshuffled and uncopied.
         generator: source of the shuffle; ``None`` is torch's global generator.
@@ -39,7 +40,7 @@ class TensorBatches:
             raise ValueError("There is no training data: x and y are empty.")
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-        self.x, self.y = x, y
+        self.x, self.y = x.detach() if x.requires_grad else x, y
         self.batch_size = batch_size
         self.generator = generator
         self._memory = Memory()
@@ -67,7 +68,7 @@ class TensorBatches:
             yield from zip(x, torch.split(labels[part], self.batch_size), strict=True)
 
     def _gather(self, index: Tensor) -> Tensor:
-        x = self.x.detach()
+        x = self.x
         if x.device.type != "cpu" or x.layout != torch.strided or not x[0].numel():
             return x.index_select(0, index)
         room = self._memory.empty((len(index), *x.shape[1:]), x.dtype)
