@@ -103,7 +103,7 @@ def _stirling_part_short(x: Tensor) -> Tensor:
 def stirling_quotient(x: Tensor, scale: float, divisor: float) -> tuple[Tensor, Tensor]:
     r"""Evaluate :math:`\mu(y) / d` for :math:`y = s x`, as a numerator and a denominator.
 
-    For :math:`y \ge \tfrac12`, :math:`\mu` is off by 1.1e-5 at most. It is written like the start of
+    For :math:`y \ge \tfrac12` it is off by 1.1e-5 at most. It is written like the start of
     Stieltjes' continued fraction, :math:`a / (y + b / (y + c))`, with numbers that minimise the
     largest error (by reweighted least squares). The scale s costs nothing, nor does d, and the
     caller can add the quotient to something while dividing.
