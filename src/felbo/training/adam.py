@@ -155,6 +155,7 @@ def _torchs_step() -> Callable[..., Any]:
 
     Those around the step of the class above have been called.
     """
-    return inspect.unwrap(
+    step: Callable[..., Any] = inspect.unwrap(
         torch.optim.Adam.step, stop=lambda function: not getattr(function, "hooked", False)
     )
+    return step
