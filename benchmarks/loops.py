@@ -129,5 +129,5 @@ def prediction(x: Tensor) -> Row:
         bare,
         "≤ 1.15",
         number=1,
-        rounds=7,
+        rounds=15,
     )

@@ -124,11 +124,10 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         return mean.to(probs.dtype), spread
     draws, classes = len(probs), probs.shape[-1]
     mean = probs.mean(0)
-    smoothed = torch.add(scalar(smoothing / classes, probs), probs, alpha=1 - smoothing, out=probs)
     # D is a small difference if the draws nearly agree. With e = f / f_1 − 1, which is small then
     # and exact, it is Σ_k ā_k (log(1 + ē_k) − mean log(1 + e_k)).
-    first = smoothed[0]
-    excess = torch.sub(smoothed[1:], first).div_(first)
+    first = torch.add(scalar(smoothing / classes, probs), probs[0], alpha=1 - smoothing)
+    excess = probs[1:].sub_(probs[0]).mul_(torch.div(scalar(1 - smoothing, probs), first))
     mean_excess = excess.sum(0).mul_(1.0 / draws)
     gap = mean_excess.log1p().sub_(excess.log1p_().sum(0), alpha=1.0 / draws)
     smoothed_mean = torch.addcmul(first, first, mean_excess)
