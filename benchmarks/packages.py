@@ -15,11 +15,12 @@ from benchmarks.timing import Row, compare
 
 
 def rows() -> Iterator[Row]:
-    """Measure felbo beside posteriors and scikit-learn."""
+    """Measure felbo beside posteriors, scikit-learn and torchmetrics."""
     torch.manual_seed(0)
     x, y = torch.randn(256, 784), torch.randint(0, 10, (256,))
     yield from _posteriors(x, y)
     yield _scikit_learn(torch.randn(10_000, 784), torch.randint(0, 10, (10_000,)))
+    yield _torchmetrics(torch.randn(10_000, 10).softmax(-1), torch.randint(0, 10, (10_000,)))
 
 
 def _posteriors(x: Tensor, y: Tensor) -> Iterator[Row]:
@@ -88,4 +89,31 @@ def _scikit_learn(x: Tensor, y: Tensor) -> Row:
         "≥ 1.0",
         number=1,
         rounds=5,
+    )
+
+
+def _torchmetrics(probs: Tensor, labels: Tensor) -> Row:
+    from torchmetrics import MetricCollection
+    from torchmetrics.classification import MulticlassAccuracy, MulticlassCalibrationError
+
+    classes = probs.shape[-1]
+    metrics = MetricCollection(
+        [
+            MulticlassAccuracy(classes, average="micro"),
+            MulticlassCalibrationError(classes, n_bins=15, norm="l1"),
+        ]
+    )
+
+    def theirs() -> None:
+        metrics.reset()
+        metrics.update(probs, labels)
+        metrics.compute()
+
+    return compare(
+        "`felbo.score` of 10,000 predictions, four measures",
+        lambda: felbo.score(probs, labels),
+        "two of them by a `torchmetrics` collection",
+        theirs,
+        "≥ 1.0",
+        number=10,
     )

@@ -43,6 +43,18 @@ def assert_same(model, optimizer, other, other_optimizer):
         assert all(torch.equal(ours[name], expected[name]) for name in ours)
 
 
+def assert_as_torch(training, dtype=torch.float32, **options):
+    """Let ours and torch's do the same training and compare the outcome; return ours."""
+    pairs = []
+    for make in (Adam, theirs):
+        model = network(dtype)
+        optimizer = make(model.parameters(), **options)
+        training(model, optimizer)
+        pairs += [model, optimizer]
+    assert_same(*pairs)
+    return pairs[1]
+
+
 @pytest.fixture
 def updates(monkeypatch):
     """Count the quick updates, so that a test can tell which way was taken."""
@@ -66,55 +78,44 @@ def updates(monkeypatch):
         ({"maximize": True}, False),
         ({"foreach": True}, False),
         ({"lr": torch.tensor(0.1)}, False),
+        ({"betas": (torch.tensor(0.5), torch.tensor(0.9))}, False),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_weights_and_states_equal_those_of_torch(options, quick, dtype, updates):
-    pairs = []
-    for make in (Adam, theirs):
-        model = network(dtype)
-        optimizer = make(model.parameters(), **options)
-        train(model, optimizer)
-        pairs += [model, optimizer]
-    assert_same(*pairs)
+    assert_as_torch(train, dtype, **options)
     # The first step is torch's own: it makes the state.
     assert updates == ([4] * 5 if quick else [])
 
 
 def test_groups_with_options_of_their_own_and_a_schedule(updates):
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        groups = [
-            {"params": model[0].parameters(), "lr": 0.05},
-            {"params": model[2].parameters(), "weight_decay": 0.2},
-        ]
-        optimizer = make(groups)
+    def training(model, optimizer):
+        first, second = dict(optimizer.param_groups[0]), dict(optimizer.param_groups[0])
+        first.update(params=list(model[0].parameters()), lr=0.05)
+        second.update(params=list(model[2].parameters()), weight_decay=0.2)
+        optimizer.param_groups[:] = [first, second]
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
         for step in range(4):
             train(model, optimizer, steps=2, first=2 * step)
             schedule.step()
         optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))]})
         train(model, optimizer, steps=2)
-        pairs += [model, optimizer]
-    assert_same(*pairs)
+
+    assert_as_torch(training)
     assert updates == [2] * 2 * 9
 
 
 def test_parameters_that_are_frozen_for_a_while(updates):
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        optimizer = make(model.parameters())
+    def training(model, optimizer):
         model[0].requires_grad_(False)
         train(model, optimizer, steps=3)
         model[0].requires_grad_(True)
         train(model, optimizer, steps=3)
         model[2].requires_grad_(False)
         train(model, optimizer, steps=3)
-        pairs += [model, optimizer]
-    assert [int(state["step"]) for state in pairs[1].state.values()] == [6, 6, 6, 6]
-    assert_same(*pairs)
+
+    optimizer = assert_as_torch(training)
+    assert [int(state["step"]) for state in optimizer.state.values()] == [6] * 4
     assert updates == [2, 2, 4, 4, 2, 2, 2]
 
 
@@ -145,10 +146,7 @@ def test_a_copy_goes_on_by_itself(copied):
 
 
 def test_a_state_that_was_cleared_or_changed_counts():
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        optimizer = make(model.parameters())
+    def training(model, optimizer):
         train(model, optimizer, steps=3)
         optimizer.state.clear()
         train(model, optimizer, steps=3)
@@ -156,24 +154,21 @@ def test_a_state_that_was_cleared_or_changed_counts():
         state["exp_avg"] = torch.ones_like(state["exp_avg"])
         state["step"] = torch.tensor(40.0)
         train(model, optimizer, steps=3)
-        pairs += [model, optimizer]
-    assert_same(*pairs)
+
+    assert_as_torch(training)
 
 
 def test_a_state_whose_data_were_exchanged_counts():
     """As when a training is moved to another device and back."""
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        optimizer = make(model.parameters())
+    def training(model, optimizer):
         train(model, optimizer, steps=3)
         for state in optimizer.state.values():
             for tensor in state.values():
                 tensor.data = tensor.data.clone()
         train(model, optimizer, steps=3)
-        pairs += [model, optimizer]
-    assert [int(state["step"]) for state in pairs[1].state.values()] == [6] * 4
-    assert_same(*pairs)
+
+    optimizer = assert_as_torch(training)
+    assert [int(state["step"]) for state in optimizer.state.values()] == [6] * 4
 
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
@@ -192,10 +187,7 @@ def test_a_parameter_that_is_there_twice():
 
 
 def test_counts_from_elsewhere_and_inference_mode():
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        optimizer = make(model.parameters())
+    def training(model, optimizer):
         train(model, optimizer, steps=1)
         backward(model, 1)
         with torch.inference_mode():
@@ -204,8 +196,8 @@ def test_counts_from_elsewhere_and_inference_mode():
         state = optimizer.state[model[0].weight]
         state["step"] = state["step"].view(1).clone()
         train(model, optimizer, steps=2)
-        pairs += [model, optimizer]
-    assert_same(*pairs)
+
+    assert_as_torch(training)
 
 
 def test_options_that_this_torch_does_not_know(monkeypatch, updates):
@@ -295,13 +287,7 @@ def test_zero_grad_forgets_or_fills():
 
 def test_without_the_quick_update_torch_does_it(monkeypatch):
     monkeypatch.setattr(adam, "_UPDATE", None)
-    pairs = []
-    for make in (Adam, theirs):
-        model = network()
-        optimizer = make(model.parameters())
-        train(model, optimizer)
-        pairs += [model, optimizer]
-    assert_same(*pairs)
+    assert_as_torch(train)
 
 
 def test_fit_takes_it():

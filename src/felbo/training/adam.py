@@ -81,11 +81,12 @@ class Adam(torch.optim.Adam):
 
     def _plain_groups(self) -> list[_Tensors] | None:
         """Return the tensors of all groups, or ``None`` if one of them needs torch's own step."""
-        # A gradient scaler leaves its numbers here.
-        scaled = any(hasattr(self, name) for name in ("grad_scale", "found_inf"))
+        # A gradient scaler leaves its numbers there.
+        if _UPDATE is None or hasattr(self, "grad_scale") or hasattr(self, "found_inf"):
+            return None
         found: list[_Tensors] = []
         for group in self.param_groups:
-            tensors = None if scaled or _UPDATE is None else self._tensors(group)
+            tensors = self._tensors(group)
             if tensors is None:
                 return None
             found.append(tensors)
@@ -97,7 +98,7 @@ class Adam(torch.optim.Adam):
         Looked up in every step, so that a state that was loaded, cleared or changed counts.
         """
         more = not group["fused"] or any(group.get(option) for option in _MORE)
-        if more or isinstance(group["lr"], Tensor):
+        if more or any(isinstance(number, Tensor) for number in (group["lr"], *group["betas"])):
             return None
         trained = [p for p in group["params"] if p.grad is not None]
         gradients = [p.grad for p in trained]
