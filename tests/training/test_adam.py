@@ -160,6 +160,7 @@ def test_a_state_that_was_cleared_or_changed_counts():
 
 def test_a_state_whose_data_were_exchanged_counts():
     """As when a training is moved to another device and back."""
+
     def training(model, optimizer):
         train(model, optimizer, steps=3)
         for state in optimizer.state.values():
