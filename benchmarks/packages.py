@@ -88,7 +88,7 @@ def _scikit_learn(x: Tensor, y: Tensor) -> Row:
         theirs,
         "≥ 1.0",
         number=1,
-        rounds=5,
+        rounds=15,
     )
 
 

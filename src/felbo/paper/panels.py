@@ -64,7 +64,7 @@ def compute_panels(
         tasks = {
             p: bars.add_task(", ".join(p), total=steps, start=False, visible=False) for p in panels
         }
-        work = (joblib.delayed(_worker)(compute, p, tickers[p], jobs) for p in panels)
+        work = (joblib.delayed(_worker)(compute, p, tickers[p]) for p in panels)
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
         with _watching(bars, tickers, tasks):
             for panel, result in parallel(work):
@@ -75,11 +75,11 @@ def compute_panels(
 
 
 def _worker(
-    compute: Callable[[Panel, Ticker], Result], panel: Panel, ticker: Ticker, jobs: int
+    compute: Callable[[Panel, Ticker], Result], panel: Panel, ticker: Ticker
 ) -> tuple[Panel, Result]:
-    if jobs > 1:
-        # Several processes with several threads each would fight over the cores.
-        torch.set_num_threads(1)
+    # Several processes with several threads each would fight over the cores; and the number of
+    # threads has a part in the rounding, so that numbers would depend on that of the processes.
+    torch.set_num_threads(1)
     return panel, compute(panel, ticker)
 
 
