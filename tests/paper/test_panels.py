@@ -1,6 +1,7 @@
 import time
 
 import pytest
+import torch
 
 from felbo.paper.panels import Ticker, compute_panels
 
@@ -47,3 +48,18 @@ def test_a_ticker_counts_its_calls(tmp_path):
         ticker()
     assert ticker.count == 1000
     assert time.perf_counter() - start < 5.0
+
+
+def _threads(panel, ticker):
+    return str(torch.get_num_threads())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_panel_has_one_thread_whatever_the_number_of_processes(jobs):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = compute_panels(_threads, [("A", "b")], steps=1, jobs=jobs, describe=str)
+    finally:
+        torch.set_num_threads(before)
+    assert found == {("A", "b"): "1"}
