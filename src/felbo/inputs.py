@@ -1,0 +1,98 @@
+"""Inputs of a network: one tensor, or several in a tuple, list or dict, each with the batch first.
+
+A tuple or list stands for positional arguments, ``network(*x)``, a dict for keyword arguments,
+``network(**x)``, and may be nested inside either. A network may return its logits or an object that
+has them as ``.logits``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# A tensor [B, ...], or a tuple, list or mapping of inputs. Recursive types help no caller here.
+Inputs = Any
+
+
+def tensors(x: Inputs) -> Iterator[Tensor]:
+    """Yield every tensor of the inputs, in order.
+
+    Raises:
+        TypeError: if there is anything but tensors in tuples, lists and mappings.
+    """
+    if isinstance(x, Tensor):
+        yield x
+    elif isinstance(x, Mapping):
+        for part in x.values():
+            yield from tensors(part)
+    elif isinstance(x, tuple | list):
+        for part in x:
+            yield from tensors(part)
+    else:
+        raise TypeError(
+            "Inputs must be a tensor, or a tuple, list or dict of tensors; "
+            f"got {type(x).__name__}."
+        )
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
+    """Return inputs of the same structure with ``function`` applied to every tensor."""
+    if isinstance(x, Tensor):
+        return function(x)
+    if isinstance(x, Mapping):
+        return {name: map_tensors(function, part) for name, part in x.items()}
+    if isinstance(x, tuple | list):
+        return tuple(map_tensors(function, part) for part in x)
+    return next(tensors(x))  # raises the error that says what inputs may be
+
+
+def batch_size(x: Inputs) -> int:
+    """Return B, the number of items, on which all tensors must agree."""
+    sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
+    if len(sizes) != 1:
+        raise ValueError(
+            "All tensors of an input must have the same number of items on their first axis, "
+            f"got sizes {sorted(sizes)}."
+        )
+    return sizes.pop()
+
+
+def concatenate(parts: Sequence[Inputs]) -> Inputs:
+    """Join inputs of one structure along the batch."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, Mapping):
+        return {name: concatenate([part[name] for part in parts]) for name in first}
+    return tuple(concatenate(column) for column in zip(*parts, strict=True))
+
+
+def arguments(x: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return ``(args, kwargs)`` with which a network is called on ``x``."""
+    if isinstance(x, Mapping):
+        return (), dict(x)
+    return (tuple(x), {}) if isinstance(x, tuple | list) else ((x,), {})
+
+
+def logits_of(output: Any) -> Tensor:
+    """Return the logits that a network returned, by themselves or as ``.logits``."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            "A network must return its logits [B, K] as a tensor, or an object with .logits; "
+            f"got {type(output).__name__}."
+        )
+    return logits
+
+
+def run(network: nn.Module, x: Inputs) -> Tensor:
+    """Return the logits of ``network`` on ``x``."""
+    if isinstance(x, Tensor):
+        return logits_of(network(x))
+    args, kwargs = arguments(x)
+    return logits_of(network(*args, **kwargs))
