@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import felbo
 from benchmarks.timing import Row, compare
-from felbo.training import Adam
+
 
 Step = Callable[[], None]
 
@@ -111,7 +111,6 @@ def rows() -> Iterator[Row]:
         rounds=25,
     )
     yield against_ten_networks(digits)
-    yield against_torchs_adam(digits)
 
 
 def against_ten_networks(x: Tensor) -> Row:
@@ -134,19 +133,4 @@ def against_ten_networks(x: Tensor) -> Row:
         loop,
         "≥ 2.5",
         number=20,
-    )
-
-
-def against_torchs_adam(x: Tensor) -> Row:
-    """Compare a step of cross-entropy with the optimiser of `felbo.fit` and with torch's."""
-    y = torch.randint(0, 10, (len(x),))
-    ours, theirs = felbo.MAP(mlp()), felbo.MAP(mlp())
-    return compare(
-        "training step, MLP 784-50-50-10, B = 256, cross-entropy only, `felbo.training.Adam`",
-        step_of(ours, lambda: cross_entropy(ours, x, y), Adam),
-        "the same, `torch.optim.Adam(fused=True)`",
-        step_of(theirs, lambda: cross_entropy(theirs, x, y)),
-        "≥ 1.0",
-        number=20,
-        rounds=40,
     )

@@ -19,7 +19,9 @@ from felbo.objectives import (
     FunctionSpaceELBO,
     Loss,
     NegativeLogLikelihood,
+    Objective,
     PriorNetwork,
+    Term,
     WeightSpaceELBO,
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
@@ -42,6 +44,7 @@ __all__ = [
     "MCDropout",
     "MeanField",
     "NegativeLogLikelihood",
+    "Objective",
     "Prediction",
     "PriorNetwork",
     "Radial",
@@ -49,6 +52,7 @@ __all__ = [
     "Scores",
     "StochasticClassifier",
     "SubnetworkLaplace",
+    "Term",
     "UniformPrior",
     "WeightSpaceELBO",
     "data",

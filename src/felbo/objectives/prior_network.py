@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.inputs import Inputs
 from felbo.measurement import MeasurementSet
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
-from felbo.objectives._checks import check_labels
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import check_labels
 
 Direction = Literal["reverse", "forward"]
 
 
-class PriorNetwork:
+class PriorNetwork(Objective):
     """Divergence from a target Dirichlet, one on training data and one on out-of-distribution data.
 
     ``loss = mean_B D(α, t(y)) + w · mean_S D(α, 1)``,  ``t(y) = precision · ((1 − γ) e_y + γ / K)``
@@ -75,7 +76,7 @@ class PriorNetwork:
         self.smoothing = smoothing
         self.ood_weight = ood_weight
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         points = self.ood(x)
         if points is None or len(points) == 0:
@@ -85,7 +86,7 @@ class PriorNetwork:
         inside, outside = alpha[: len(x)], alpha[len(x) :]
         nll = self.divergence(inside, self.target(y, inside)).mean()
         kl = self.divergence(outside, torch.ones_like(outside)).mean()
-        return Loss(total=nll + self.ood_weight * kl, nll=nll.detach(), kl=kl.detach())
+        return Loss(total=nll + self.ood_weight * kl, nll=nll, kl=kl)
 
     def target(self, labels: Tensor, like: Tensor) -> Tensor:
         """Concentration around the smoothed labels ``[B]``, with the shape of ``like [B, K]``."""

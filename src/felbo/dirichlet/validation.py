@@ -36,19 +36,14 @@ def check_draws(probs: Tensor) -> None:
         )
 
 
-def check_statistics(mean: Tensor, mean_log: Tensor) -> None:
-    """Refuse statistics that are not two tensors ``[..., K]`` of one float dtype, K >= 2."""
+def check_spread(mean: Tensor, spread: Tensor) -> None:
+    """Refuse a mean that is not ``[..., K]`` with K >= 2, or a spread that is not ``[...]``."""
     _check_dtype("mean", mean)
-    _check_dtype("mean_log", mean_log)
-    if mean.dtype != mean_log.dtype:
-        raise TypeError(
-            "mean and mean_log must have the same dtype, "
-            f"got {mean.dtype} and {mean_log.dtype}; convert the narrower one."
-        )
-    if mean.shape != mean_log.shape or mean.ndim < 1 or mean.shape[-1] < 2:
+    _check_dtype("spread", spread)
+    if mean.ndim < 1 or mean.shape[-1] < 2 or spread.shape != mean.shape[:-1]:
         raise ValueError(
-            "mean and mean_log must both have shape [..., K] with K >= 2, "
-            f"got {list(mean.shape)} and {list(mean_log.shape)}."
+            "mean must have shape [..., K] with K >= 2, and spread one number per item, [...]; "
+            f"got {list(mean.shape)} and {list(spread.shape)}."
         )
 
 

@@ -1,4 +1,4 @@
-r"""Fit a Dirichlet to draws from the simplex, or to their sufficient statistics.
+r"""Fit a Dirichlet to draws from the simplex.
 
 The mean of the Dirichlet is that of the draws, :math:`\bar a`; its precision z maximises the
 likelihood. :math:`\alpha = z \bar a`.
@@ -11,15 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from felbo.dirichlet._implicit import attach_gradient
-from felbo.dirichlet._precision import Solution, solve, solve_and_count
-from felbo.dirichlet._statistics import spread_of_draws, spread_of_statistics
-from felbo.dirichlet._validation import (
-    check_bracket,
-    check_draws,
-    check_simplex,
-    check_statistics,
-)
+from felbo.dirichlet.precision import TINY, Solution, solve
+from felbo.dirichlet.validation import check_bracket, check_draws, check_simplex, check_spread
 
 DEFAULT_MAX_PRECISION = 1e8
 
@@ -62,12 +55,35 @@ def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
     return probs * (1 - smoothing) + smoothing / probs.shape[-1]
 
 
+def spread(probs: Tensor) -> Tensor:
+    r"""Return how far draws lie apart, :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)`.
+
+    The likelihood of the precision depends on the draws through their mean :math:`\bar a` and D
+    only. D is zero when all draws agree, and infinite when one draw rules out a class that another
+    one allows. With the ratio :math:`r = f / \bar a`, of mean one, it is the mean over the draws of
+    :math:`\sum_k \bar a_k (r_k - 1 - \log r_k)`. Every term is a square to first order: nothing
+    cancels when the draws nearly agree, and the rounding of a mean has an effect of second order.
+
+    Args:
+        probs: Draws, ``[M, ..., K]``.
+
+    Returns:
+        D, ``[...]``, float64 whatever the dtype of the draws.
+    """
+    draws = probs.double()
+    mean = draws.mean(0).clamp(min=TINY)
+    ratio = draws / mean
+    per_class = (ratio - 1.0 - ratio.log()).mean(0)
+    return torch.where(mean > TINY, mean * per_class, 0.0).sum(-1)
+
+
 def fit(
     probs: Tensor,
     *,
     min_precision: float | None = None,
     max_precision: float | None = None,
     differentiable: bool = False,
+    validate: bool = True,
 ) -> DirichletFit:
     r"""Fit a Dirichlet to draws by maximum likelihood in the precision, with the mean of the draws.
 
@@ -78,8 +94,8 @@ def fit(
     over ``[min_precision, max_precision]``. The draws are taken as they are; see :func:`smooth`. A
     class that no draw allows drops out, and a class that only some draws rule out drives the
     precision to ``min_precision``. Draws that agree exactly have no finite maximum and get
-    ``max_precision``. The result is within 1e-4 of the maximiser (relative), for float32 too:
-    statistics are taken in float64, in a form in which draws that nearly agree do not cancel.
+    ``max_precision``. The result is within 1e-4 of the maximiser (relative), for float32 too, since
+    everything is computed in float64.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``, float32 or float64.
@@ -89,7 +105,8 @@ def fit(
             choice. A single draw needs it, and takes it as its precision.
         differentiable: Let gradients flow to ``probs``, through the mean and, by the implicit
             function theorem, through the precision (zero where an end of the bracket is the
-            maximum). They can be taken once.
+            maximum). Second derivatives are right as well.
+        validate: Check that the draws lie on the simplex; False for draws that come from a softmax.
 
     Returns:
         The fit, in the dtype of ``probs``; constant for autograd unless ``differentiable``.
@@ -106,108 +123,85 @@ def fit(
         (45.01, 1)
     """
     check_draws(probs)
-    lower, upper = _bracket(probs.shape[-1], min_precision, max_precision)
     if probs.shape[0] == 1 and max_precision is None:
         raise ValueError(
             "one draw has no spread to fit a precision to: pass at least M = 2 draws, "
             "or max_precision, which is then the precision (the number of training examples, say)."
         )
-    check_simplex(probs)
-    with torch.no_grad():
-        mean, spread = spread_of_draws(probs)
-        solution = solve_and_count(mean, spread, lower, upper, tolerance_for(probs.dtype))
-    precision = solution.precision
+    if validate:
+        check_simplex(probs)
+    draws = probs.double() if differentiable else probs.detach().double()
+    lower, upper = _bracket(probs.shape[-1], min_precision, max_precision)
+    mean = draws.mean(0)
+    if probs.shape[0] == 1:
+        return _assemble(mean, _constant(mean[..., 0], upper), probs.dtype)
+    solution = solve(mean.detach(), spread(draws.detach()), lower, upper, _tolerance(probs.dtype))
     if differentiable:
-        draws = probs.double()
-        mean = draws.mean(0)
-        inside = (precision > lower) & (precision < upper)
-        # The logarithm of a zero has no gradient. Zeros occur where the precision does not depend
-        # on them: in items at the lower end, and in classes that have dropped out.
-        moves = inside.unsqueeze(-1) & (mean > 0)
-        mean_log = torch.where(moves, draws, 1.0).log().mean(0)
-        precision = attach_gradient(precision, inside, mean, mean_log)
-    return _assemble(mean, solution._replace(precision=precision), probs.dtype)
+        z = solution.precision
+        inside = (z > lower) & (z < upper)
+        solution = solution._replace(precision=_with_gradient(z, inside, draws))
+    return _assemble(mean, solution, probs.dtype)
 
 
-def fit_statistics(
+def fit_spread(
     mean: Tensor,
-    mean_log: Tensor,
+    spread: Tensor,
     *,
     min_precision: float | None = None,
     max_precision: float | None = None,
-    differentiable: bool = False,
 ) -> DirichletFit:
-    r"""Fit a Dirichlet to the sufficient statistics of draws that are never held together.
+    r"""Fit a Dirichlet to the mean and the spread of draws that are never held together.
 
-    The same maximum as :func:`fit`, from :math:`\bar a` and :math:`\bar l`. The precision depends
-    on the small difference
-    :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k) \approx (K - 1) / 2z`: rounding the
-    statistics to float32 costs a relative error of about :math:`10^{-7} z / K`. Accumulate them in
-    float64 where high precisions matter. The simplex is not checked here; an item with NaN comes
-    back with a precision of NaN and ``converged`` false.
+    The same maximum as :func:`fit`, from :math:`\bar a` and the :func:`spread` D. Where only
+    :math:`\bar a` and :math:`\bar l` are known, D is
+    :math:`\sum_k \bar a_k (\log \bar a_k - \bar l_k)`, a small difference: accumulate them in
+    float64. An item with NaN has a precision of NaN and ``converged`` false.
 
     Args:
         mean: :math:`\bar a`, ``[..., K]``, float32 or float64.
-        mean_log: :math:`\bar l`, ``[..., K]``, same dtype; ``-inf`` where a draw is zero.
+        spread: D, ``[...]``, not negative but for rounding; best in float64.
         min_precision: Lower end of the bracket; K unless given.
         max_precision: Upper end of the bracket; 1e8 unless given.
-        differentiable: Let gradients flow to both statistics, as in :func:`fit`.
 
     Returns:
-        The fit, in the dtype of ``mean``.
+        The fit, in the dtype of ``mean``, constant for autograd.
     """
-    check_statistics(mean, mean_log)
+    check_spread(mean, spread)
     lower, upper = _bracket(mean.shape[-1], min_precision, max_precision)
-    if not differentiable:
-        mean, mean_log = mean.detach(), mean_log.detach()
-    a, l = mean.double(), mean_log.double()
-    with torch.no_grad():
-        spread = spread_of_statistics(a, l)
-        solution = solve_and_count(a, spread, lower, upper, tolerance_for(mean.dtype))
-    if differentiable:
-        solution = solution._replace(
-            precision=_with_gradient(solution.precision, lower, upper, a, l)
-        )
-    return _assemble(a, solution, mean.dtype)
+    a, d = mean.detach().double(), spread.detach().double().clamp(min=0.0)
+    return _assemble(a, solve(a, d, lower, upper, _tolerance(mean.dtype)), mean.dtype)
 
 
-def precision_of_statistics(
-    points: Tensor, mean_log: Tensor, spread: Tensor, lower: float, upper: float
-) -> Tensor:
-    r"""Return the precision ``[S, 1]`` for statistics of S items, and nothing else.
+def _with_gradient(z: Tensor, inside: Tensor, draws: Tensor) -> Tensor:
+    r"""Give the maximiser z its derivatives with respect to the draws.
 
-    What is left of :func:`fit_statistics` for a caller who fits in every step of a training: no
-    checks, no report, no mean that is zero, and the dtype of the statistics throughout. It has a
-    gradient if they require one, in float64.
+    A Newton step for :math:`L'(z) = 0` leaves z where it is, and its derivative with respect to the
+    draws is that of the maximiser, :math:`-\partial L' / L''`. A second step makes the second
+    derivatives right.
 
     Args:
-        points: :math:`\bar a` with its sum as one more class, ``[S, K + 1]``.
-        mean_log: :math:`\bar l`, ``[S, K]``.
-        spread: D, ``[S, 1]``.
-        lower: Lower end of the bracket.
-        upper: Upper end of the bracket.
+        z: The maximiser ``[...]``.
+        inside: Where it lies inside the bracket; elsewhere the derivative is zero.
+        draws: ``[M, ..., K]``.
     """
-    tolerance = tolerance_for(points.dtype)
-    if not points.requires_grad:
-        return solve(points, spread, lower, upper, tolerance)
-    with torch.no_grad():
-        precision = solve(points, spread, lower, upper, tolerance)
-    flat = _with_gradient(precision.squeeze(-1), lower, upper, points[:, :-1], mean_log)
-    return flat.unsqueeze(-1)
+    # A zero has no finite logarithm. Zeros occur only where the precision does not depend on them:
+    # in items at the lower end, and in classes that no draw allows.
+    present = (draws.detach() > 0).all(0) & inside.unsqueeze(-1)
+    safe = torch.where(present, draws, 1.0)
+    mean, mean_log = safe.mean(0), safe.log().mean(0)
+    result = z
+    for _ in range(2):
+        alpha = result.unsqueeze(-1) * mean
+        first = mean * (mean_log - torch.digamma(alpha))
+        second = mean.square() * torch.polygamma(1, alpha)
+        slope = torch.digamma(result) + torch.where(present, first, 0.0).sum(-1)
+        curvature = torch.polygamma(1, result) - torch.where(present, second, 0.0).sum(-1)
+        result = result - torch.where(inside, slope / curvature, 0.0)
+    return result
 
 
-def _with_gradient(
-    precision: Tensor, lower: float, upper: float, mean: Tensor, mean_log: Tensor
-) -> Tensor:
-    inside = (precision > lower) & (precision < upper)
-    return attach_gradient(precision, inside, mean, mean_log)
-
-
-def tolerance_for(dtype: torch.dtype) -> float:
-    """Largest last step for statistics that came in ``dtype``.
-
-    A step leaves less than a hundredth of its length: 1e-4 in float32, 1e-6 in float64.
-    """
+def _tolerance(dtype: torch.dtype) -> float:
+    """Largest last step. What it leaves is below 1e-4 for float32 draws, 1e-6 for float64."""
     return 1e-2 if dtype == torch.float32 else 1e-4
 
 
@@ -216,6 +210,12 @@ def _bracket(classes: int, lower: float | None, upper: float | None) -> tuple[fl
     high = DEFAULT_MAX_PRECISION if upper is None else float(upper)
     check_bracket(low, high)
     return low, high
+
+
+def _constant(like: Tensor, precision: float) -> Solution:
+    """Return one precision for every item, found in no step."""
+    z = torch.full_like(like.detach(), precision)
+    return Solution(z, torch.zeros_like(z, dtype=torch.int64), z.isfinite())
 
 
 def _assemble(mean: Tensor, solution: Solution, dtype: torch.dtype) -> DirichletFit:
