@@ -77,13 +77,15 @@ def predict(
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
     modules, draw, direct = _source(model, num_samples)
-    means, spreads, count = [], [], 0
+    means: list[Tensor] = []
+    spreads: list[Tensor] = []
+    count = 0
     with evaluation_mode(modules), torch_seed(seed):
         for batch in _batches(x, batch_size, modules[0]):
             logits = _widened(draw(batch))
             probs, count = fused.softmax(logits), len(logits)
             mean, spread = (probs[0], logits[0].exp()) if direct else summarise(probs, smoothing)
-            _check_finite(mean, sum(map(len, means)))
+            _check_finite(mean, sum(len(part) for part in means))
             means.append(mean)
             spreads.append(spread)
     source = concatenate(spreads)

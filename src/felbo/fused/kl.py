@@ -89,8 +89,8 @@ def _blocks(logits: Tensor, beta: Tensor) -> list[tuple[Tensor, Tensor]]:
     size = max(_BLOCK * torch.get_num_threads() // (draws * classes), 1)
     if points <= size or logits.device.type != "cpu":
         return [(logits, beta)]
-    parts = logits.split(size, dim=1)
-    return list(zip(parts, beta.split(size) if beta.dim() == 2 else repeat(beta), strict=False))
+    priors = torch.split(beta, size) if beta.dim() == 2 else repeat(beta)
+    return list(zip(torch.split(logits, size, dim=1), priors, strict=False))
 
 
 def _joined(parts: list[Tensor], dim: int) -> Tensor:

@@ -61,14 +61,15 @@ def _separate(
         return checked(model(x, num_samples), items), []
     if not _active_norms(model):
         together = checked(model(concatenate([x, *points]), num_samples), items + sum(sizes))
-        batch, *others = together.split([items, *sizes], dim=1)
-        return batch, others
+        first, *rest = torch.split(together, [items, *sizes], dim=1)
+        return first, rest
     generators = _generators(next(tensors(x)).device)
     states = [generator.get_state() for generator in generators]
     batch = checked(model(x, num_samples), items)
     for generator, state in zip(generators, states, strict=True):
         generator.set_state(state)
-    return batch, forward_points(model, concatenate(points), num_samples).split(sizes, dim=1)
+    others = forward_points(model, concatenate(points), num_samples)
+    return batch, torch.split(others, sizes, dim=1)
 
 
 def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int | None) -> Tensor:

@@ -57,7 +57,8 @@ class TensorBatches:
             yield self.x, self.y
             return
         order = torch.randperm(self.size, generator=self.generator)
-        for index in order.to(next(tensors(self.x)).device).split(self.batch_size):
+        order = order.to(next(tensors(self.x)).device)
+        for index in torch.split(order, self.batch_size):
             yield self._take(index), self.y.index_select(0, index)
 
     def _take(self, index: Tensor) -> Inputs:
