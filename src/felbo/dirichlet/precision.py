@@ -95,7 +95,7 @@ class _Equation:
         self.spread, self.lower, self.upper = spread, lower, upper
         # The total, one, is a further class, whose term counts negative.
         self.points = torch.cat((mean.clamp(min=TINY), torch.ones_like(mean[:, :1])), -1)
-        self.signs = torch.ones_like(self.points[0])
+        self.signs = mean.new_ones(mean.shape[-1] + 1)
         self.signs[-1] = -1.0
 
     def start(self) -> Tensor:
