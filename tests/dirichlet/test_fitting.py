@@ -195,9 +195,7 @@ def test_derivative_is_that_of_the_maximiser(noise):
         direction = probs * torch.randn_like(probs)
         direction -= probs * direction.sum(-1, keepdim=True)  # stays on the simplex
         step = 1e-3 * noise
-        up, down = (
-            maximiser((probs + s * direction)[:, 0], 0.01, 1e12) for s in (step, -step)
-        )
+        up, down = (maximiser((probs + s * direction)[:, 0], 0.01, 1e12) for s in (step, -step))
         found = (probs.grad * direction).sum().item()
     assert found == pytest.approx((up - down) / (2 * step), rel=1e-4)
 

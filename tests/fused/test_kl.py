@@ -90,14 +90,10 @@ def correlated(draws, items=3, classes=4, dtype=torch.float64):
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_second_derivatives_are_those_of_the_plain_form(draws):
     logits, beta = correlated(draws), torch.tensor([0.5, 1.0, 2.0, 3.0], dtype=torch.float64)
-    hessians = []
-    for kl in (fused.function_space_kl, plain):
-        hessians.append(
-            torch.autograd.functional.hessian(
-                lambda l, kl=kl: kl(l, beta, 50.0, 1e-2).sum(),  # noqa: B023
-                logits,
-            )
-        )
+    hessians = [
+        torch.autograd.functional.hessian(lambda l, kl=kl: kl(l, beta, 50.0, 1e-2).sum(), logits)
+        for kl in (fused.function_space_kl, plain)
+    ]
     assert hessians[1].abs().max() > 1
     torch.testing.assert_close(*hessians, rtol=1e-4, atol=1e-9)
 
