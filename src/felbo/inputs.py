@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 # A tensor [B, ...], or a tuple, list or mapping of inputs. Recursive types help no caller here.
 Inputs = Any
@@ -33,8 +33,7 @@ def tensors(x: Inputs) -> Iterator[Tensor]:
             yield from tensors(part)
     else:
         raise TypeError(
-            "Inputs must be a tensor, or a tuple, list or dict of tensors; "
-            f"got {type(x).__name__}."
+            f"Inputs must be a tensor, or a tuple, list or dict of tensors; got {type(x).__name__}."
         )
 
 
@@ -51,6 +50,8 @@ def map_tensors(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
 
 def batch_size(x: Inputs) -> int:
     """Return B, the number of items, on which all tensors must agree."""
+    if isinstance(x, Tensor) and x.dim():
+        return x.shape[0]
     sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
     if len(sizes) != 1:
         raise ValueError(
@@ -90,9 +91,41 @@ def logits_of(output: Any) -> Tensor:
     return logits
 
 
-def run(network: nn.Module, x: Inputs) -> Tensor:
-    """Return the logits of ``network`` on ``x``."""
+def call(network: Callable[..., Any], x: Inputs) -> Tensor:
+    """Return what ``network`` gives on ``x``: a tensor, of whatever shape."""
     if isinstance(x, Tensor):
         return logits_of(network(x))
     args, kwargs = arguments(x)
     return logits_of(network(*args, **kwargs))
+
+
+def run(network: Callable[..., Any], x: Inputs) -> Tensor:
+    """Return the logits ``[B, K]`` of ``network`` on ``x``, refusing any other shape.
+
+    Example:
+        >>> import torch
+        >>> run(torch.nn.Bilinear(2, 3, 4), (torch.zeros(5, 2), torch.zeros(5, 3))).shape
+        torch.Size([5, 4])
+    """
+    logits = call(network, x)
+    check_logits(logits, batch_size(x))
+    return logits
+
+
+def check_logits(logits: Tensor, batch: int) -> None:
+    """Raise unless ``logits`` is ``[B, K]`` with one row per input and K ≥ 2."""
+    shape = list(logits.shape)
+    if len(shape) == 2 and shape[0] == batch and shape[1] >= 2:
+        return
+    problem = f"A network must give logits [{batch}, K] for {batch} inputs, K ≥ 2; got {shape}."
+    if shape in ([batch], [batch, 1]):
+        raise ValueError(
+            f"{problem} A binary problem takes two logits per input: give the last layer two "
+            "outputs, or return torch.cat([torch.zeros_like(logit), logit], -1) for a logit [B, 1]."
+        )
+    if len(shape) == 2 and shape[0] != batch:
+        raise ValueError(
+            f"{problem} Its rows are not the inputs: does it merge another axis into the batch, "
+            "or expect the batch on another axis?"
+        )
+    raise ValueError(f"{problem} Average over or flatten the other axes before the last layer.")

@@ -44,8 +44,9 @@ class Rank1Layer(nn.Module):
     the weight W ∘ (u vᵀ), without ever building that weight.
 
     Item i of the batch belongs to member ``i % R``. The rule depends on nothing but the position,
-    so a network must keep the batch as its first axis and may not merge other axes into it. Each
-    call draws u and v once per member.
+    so a network must keep the batch as its first axis and may not merge other axes into it, which
+    ``rows``, the size of the batch if it is known, is there to check. Each call draws u and v once
+    per member.
 
     Args:
         layer: ``nn.Linear``, ``nn.Conv1d`` or ``nn.Conv2d``. Its weight is used, not copied; its
@@ -53,6 +54,8 @@ class Rank1Layer(nn.Module):
         members: R.
         rho: starting value of every ρ, with σ = softplus(ρ) the spread of the factors.
     """
+
+    rows: int | None = None
 
     def __init__(self, layer: nn.Module, members: int, rho: float = -3.0) -> None:
         super().__init__()
@@ -103,4 +106,11 @@ class Rank1Layer(nn.Module):
             raise ValueError(
                 f"Expected inputs [B, channels, ...] with {self.spatial_dims + 2} axes, "
                 f"got shape {tuple(x.shape)}."
+            )
+        if not torch.compiler.is_compiling() and self.rows not in (None, len(x)):
+            raise ValueError(
+                f"A rank-1 layer received {len(x)} rows (shape {tuple(x.shape)}) in a batch of "
+                f"{self.rows} items: the network merges another axis into the batch, or moves it, "
+                "so that rows no longer tell members apart. Keep the batch as the first axis and "
+                "as it is (linear layers take [B, T, D]), or leave the layer out with skip."
             )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from typing import Any, Literal, Self
 
@@ -13,7 +12,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, vmap
 from torch.utils.data import DataLoader
 
-from felbo.models._conversion import WEIGHT_LAYERS, selected_layers
+from felbo.inputs import Inputs, run
+from felbo.models._conversion import last_layer
+from felbo.models._laplace_torch import full_posterior
+from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
@@ -72,7 +74,7 @@ class SubnetworkLaplace(StochasticClassifier):
             raise ValueError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
             raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
-        self.network = copy.deepcopy(network).eval()
+        self.network = own_copy(network).eval()
         self.training_samples = self.evaluation_samples = evaluation_samples
         chosen = _last(self.network) if subnetwork == "last" else _largest(self.network, size)
         count = len(chosen)
@@ -83,7 +85,6 @@ class SubnetworkLaplace(StochasticClassifier):
 
     def fit(self, loader: DataLoader[Any]) -> Self:
         """Compute H over a ``DataLoader`` of ``(x, y)`` and choose λ; return the model itself."""
-        laplace = _import_laplace()
         parameters = list(self.network.parameters())
         flags = [parameter.requires_grad for parameter in parameters]
         tensors = list(self._tensors())
@@ -94,19 +95,9 @@ class SubnetworkLaplace(StochasticClassifier):
             self.network.requires_grad_(False)
             for _, weight, _, _ in tensors:
                 weight.requires_grad_(True)
-            posterior = laplace.FullSubnetLaplace(
-                self.network,
-                "classification",
-                subnetwork_indices=torch.cat(local).cpu(),
-                backend=laplace.curvature.CurvlinopsGGN,
-            )
-            posterior.fit(loader)
-            with warnings.catch_warnings():
-                # It asks for the same approximation of softmax in prediction, where we draw.
-                warnings.filterwarnings("ignore", message="By default `link_approx`")
-                posterior.optimize_prior_precision(method="marglik")
-            self.scale.copy_(posterior.posterior_scale)
-            self.prior_precision.copy_(posterior.prior_precision.squeeze())
+            scale, precision = full_posterior(self.network, torch.cat(local), loader)
+            self.scale.copy_(scale)
+            self.prior_precision.copy_(precision)
         finally:
             for parameter, flag in zip(parameters, flags, strict=True):
                 parameter.requires_grad_(flag)
@@ -114,7 +105,7 @@ class SubnetworkLaplace(StochasticClassifier):
         self.fitted.fill_(True)
         return self
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh ε for each draw."""
         samples = self.resolve_samples(num_samples)
         if not self.fitted:
@@ -123,9 +114,9 @@ class SubnetworkLaplace(StochasticClassifier):
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
         draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
-        return draws
+        return self.checked(draws)
 
-    def linearised(self, x: Tensor, step: Tensor) -> Tensor:
+    def linearised(self, x: Inputs, step: Tensor) -> Tensor:
         """Return φ(x; w*) + J(x) ε ``[B, K]`` for ``step`` ε ``[size]``."""
         weights, tangents = {}, {}
         for name, weight, positions, chosen in self._tensors():
@@ -133,8 +124,9 @@ class SubnetworkLaplace(StochasticClassifier):
             weights[name], tangents[name] = weight, flat.view_as(weight)
 
         def network(moved: dict[str, Tensor]) -> Tensor:
-            logits: Tensor = functional_call(self.network, moved, (x,))
-            return logits
+            return run(
+                lambda *args, **kwargs: functional_call(self.network, moved, args, kwargs), x
+            )
 
         logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
@@ -157,25 +149,18 @@ class SubnetworkLaplace(StochasticClassifier):
             yield *named[number], self.indices[chosen] - start, chosen
 
 
+def _call_with(network: nn.Module, weights: dict[str, Tensor], /, *args: Any, **kwargs: Any) -> Any:
+    return functional_call(network, weights, args, kwargs)
+
+
 def _largest(network: nn.Module, size: int) -> Tensor:
     flat = nn.utils.parameters_to_vector(network.parameters()).detach()
     return flat.abs().topk(min(size, len(flat))).indices.sort().values
 
 
 def _last(network: nn.Module) -> Tensor:
-    layer = list(selected_layers(network, WEIGHT_LAYERS, ()).values())[-1]
+    _, layer = last_layer(network)
     own = {id(parameter) for parameter in layer.parameters()}
     mask = [torch.full((p.numel(),), id(p) in own) for p in network.parameters()]
     device = next(layer.parameters()).device
     return torch.cat(mask).nonzero().squeeze(-1).to(device)
-
-
-def _import_laplace() -> Any:
-    try:
-        import laplace
-        import laplace.curvature
-    except ImportError as error:
-        raise ImportError(
-            "SubnetworkLaplace.fit needs the laplace-torch package: pip install felbo[laplace]"
-        ) from error
-    return laplace

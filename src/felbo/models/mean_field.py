@@ -12,8 +12,9 @@ from felbo.models._location_scale import LocationScale
 class MeanField(LocationScale):
     """Independent Gaussian weights: ``w = μ + σ ⊙ ε``, ε ~ N(0, I), σ = softplus(ρ).
 
-    Linear and convolutional layers become random, weight and bias alike; everything else (batch
-    normalisation, embeddings) stays deterministic and is listed in ``not_converted``.
+    Linear and convolutional layers and the projections of ``nn.MultiheadAttention`` become random,
+    weight and bias alike; everything else (batch normalisation, embeddings) stays deterministic and
+    is listed in ``not_converted``.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts

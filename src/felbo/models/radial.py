@@ -19,8 +19,9 @@ class Radial(LocationScale):
     in D dimensions has almost all its mass at distance √D from its mean; here the distance is
     |r|, whatever D is (Farquhar et al., 2020, "Radial Bayesian Neural Networks").
 
-    Linear and convolutional layers become random; everything else (batch normalisation,
-    embeddings) stays deterministic and is listed in ``not_converted``.
+    Linear and convolutional layers and the projections of ``nn.MultiheadAttention`` become random;
+    everything else (batch normalisation, embeddings) stays deterministic and is listed in
+    ``not_converted``.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
