@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import accumulate
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp, vmap
+from torch.func import jvp, vmap
 from torch.utils.data import DataLoader
 
 from felbo.inputs import Inputs, run
 from felbo.models._conversion import last_layer
 from felbo.models._laplace_torch import full_posterior
-from felbo.models._wrapping import own_copy
+from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
@@ -124,9 +123,7 @@ class SubnetworkLaplace(StochasticClassifier):
             weights[name], tangents[name] = weight, flat.view_as(weight)
 
         def network(moved: dict[str, Tensor]) -> Tensor:
-            return run(
-                lambda *args, **kwargs: functional_call(self.network, moved, args, kwargs), x
-            )
+            return run(with_weights(self.network, moved), x)
 
         logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
@@ -147,10 +144,6 @@ class SubnetworkLaplace(StochasticClassifier):
             chosen = (owner == number).nonzero().squeeze(-1)
             start = ends[number] - sizes[number]
             yield *named[number], self.indices[chosen] - start, chosen
-
-
-def _call_with(network: nn.Module, weights: dict[str, Tensor], /, *args: Any, **kwargs: Any) -> Any:
-    return functional_call(network, weights, args, kwargs)
 
 
 def _largest(network: nn.Module, size: int) -> Tensor:
