@@ -108,8 +108,9 @@ def run(network: Callable[..., Any], x: Inputs) -> Tensor:
         >>> run(torch.nn.Bilinear(2, 3, 4), (torch.zeros(5, 2), torch.zeros(5, 3))).shape
         torch.Size([5, 4])
     """
+    batch = batch_size(x)
     logits = call(network, x)
-    check_logits(logits, batch_size(x))
+    check_logits(logits, batch)
     return logits
 
 
