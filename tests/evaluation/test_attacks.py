@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from felbo.data import REGISTRY, normalize
 from felbo.evaluation import fgsm, pgd, predict
@@ -17,6 +18,7 @@ from felbo.models import (
     MeanField,
     Radial,
     Rank1,
+    SubnetworkLaplace,
 )
 from felbo.networks import compact, mlp
 
@@ -115,6 +117,15 @@ def test_gradients_reach_the_input_through_every_kind(kind):
     touched = moved != 0
     torch.testing.assert_close(moved[touched].abs(), torch.full_like(moved[touched], 0.25))
     assert (touched.flatten(1).double().mean(1) > 0.9).all()
+
+
+def test_gradients_reach_the_input_through_a_linearised_posterior():
+    pytest.importorskip("laplace")
+    x, y = torch.randn(40, 4), torch.arange(40) % 3
+    model = SubnetworkLaplace(mlp(4, (8,), 3), subnetwork="last")
+    model.fit(DataLoader(TensorDataset(x, y), 20))
+    moved = fgsm(model, x, y, 0.25, seed=0) - x
+    torch.testing.assert_close(moved.abs(), torch.full_like(x, 0.25))
 
 
 @every_kind
@@ -300,6 +311,14 @@ def test_one_bound_for_all_channels(attack):
     found = attack(MAP(mlp(4, (8,), 3)), x, torch.arange(20) % 3, 0.4, low=0.0, high=1.0)
     assert found.min() == 0.0
     assert found.max() == 1.0
+
+
+def test_an_input_that_rounding_puts_outside_the_range_is_not_pulled_in():
+    model = MAP(linear(torch.tensor([[-1.0, 1.0], [1.0, -1.0]])))  # against label 0: up, down
+    x = torch.tensor([[1.00001, -0.00001]])
+    assert torch.equal(fgsm(model, x, torch.tensor([0]), 0.5, low=0.0, high=1.0), x)
+    expected = x + torch.tensor([[-0.5, 0.5]])
+    assert torch.equal(fgsm(model, x, torch.tensor([1]), 0.5, low=0.0, high=1.0), expected)
 
 
 def test_memory_format_and_type_stay():
