@@ -265,9 +265,7 @@ FROST = Source(
         DataFile("frost5.jpg", "50984ae2c871b7df2c28f1d71ca460a0"),
         DataFile("frost6.jpg", "bd01b8fc7c34a4ff3265c6fb476cff7b"),
     ),
-    mirrors=(
-        "https://raw.githubusercontent.com/hendrycks/robustness/master/ImageNet-C/create_c/",
-    ),
+    mirrors=("https://raw.githubusercontent.com/hendrycks/robustness/master/ImageNet-C/create_c/",),
     download_bytes=2_080_003,
 )
 

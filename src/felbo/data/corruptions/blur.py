@@ -62,7 +62,7 @@ def glass_blur(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
 
 
 def _displace(x: Tensor, generator: Generator | None) -> Tensor:
-    count, channels, height, width = x.shape
+    count, _, height, width = x.shape
     shift = torch.randint(0, 2, (2, count, height, width), generator=generator)
     shift[:, :, :2] = 0
     shift[:, :, :, :2] = 0

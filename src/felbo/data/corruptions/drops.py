@@ -1,8 +1,8 @@
 """How drops of water catch the light: an embossed map of distances from their edges.
 
 The published form builds this from OpenCV's Canny edges, 5 × 5 distance transform, histogram
-equalisation and filters. Each is done here for a batch of images at once, to the same definitions
-(OpenCV's documentation of `Canny`, `distanceTransform`, `equalizeHist`, `blur` and `filter2D`); what
+equalisation and filters. Each is done here for a batch of images at once, to the definitions in
+OpenCV's documentation of `Canny`, `distanceTransform`, `equalizeHist`, `blur` and `filter2D`. What
 may differ are ties and the last bit of a rounding.
 """
 
@@ -29,8 +29,8 @@ EMBOSS = ((-2.0, -1.0, 0.0), (-1.0, 1.0, 1.0), (0.0, 1.0, 2.0))
 def drop_shading(drops: Tensor) -> Tensor:
     """Light on drops [N, 1, H, W] (bytes as floats, 0 where dry), scaled to a maximum of 1.
 
-    Distance from the nearest edge of a drop, cut off at 20 pixels, blurred, equalised, embossed, blurred, times
-    the depth of the drop. An image without drops gives 0 everywhere.
+    Distance from the nearest edge of a drop, cut off at 20 pixels, blurred, equalised, embossed,
+    blurred, times the depth of the drop. An image without drops gives 0 everywhere.
     """
     distance = edge_distance(edges(drops))
     relief = equalize(_mean3(distance).floor())
@@ -47,7 +47,8 @@ def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
     """
     padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
     slope = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
-    across, down = F.conv2d(padded, torch.stack([slope, slope.T]).unsqueeze(1)).split(1, dim=1)
+    slopes = F.conv2d(padded, torch.stack([slope, slope.T]).unsqueeze(1))
+    across, down = slopes[:, :1], slopes[:, 1:]
     size = across.abs() + down.abs()
     weak = _is_largest_across(size, across, down) & (size > low)
     # One image must not touch the next: the structure has no neighbours along the batch.

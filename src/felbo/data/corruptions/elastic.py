@@ -46,7 +46,9 @@ def _affine_positions(x: Tensor, reach: float, generator: Generator | None) -> T
     points = torch.tensor([width // 2, height // 2], dtype=torch.float64) + arm * corners
     uniform = torch.rand(len(x), 3, 2, generator=generator, dtype=torch.float64)
     moved = points + reach * (2.0 * uniform - 1.0)
-    matrix = torch.linalg.solve(_with_ones(moved), points.expand(len(x), -1, -1))  # [N, 3, 2]
+    matrix: Tensor = torch.linalg.solve(
+        _with_ones(moved), points.expand(len(x), -1, -1)
+    )  # [N, 3, 2]
     read = _with_ones(_pixels(height, width).double()).view(-1, 3) @ matrix
     return read.view(len(x), height, width, 2).float()
 

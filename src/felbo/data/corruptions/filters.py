@@ -1,7 +1,7 @@
 """Linear filters along rows and columns as matrices, borders included.
 
-A separable filter of an image X [H, W] is R X Cᵀ with R [H, H] and C [W, W]. One matrix product then
-serves a whole batch, and whatever happens at the border is a matter of building R and C.
+A separable filter of an image X [H, W] is R X Cᵀ with R [H, H] and C [W, W]. One matrix product
+then serves a whole batch, and whatever happens at the border is a matter of building R and C.
 """
 
 import math

@@ -28,7 +28,7 @@ SHRINKAGE = 5
 def frost(
     x: Tensor, severity: int, generator: Generator | None, textures: tuple[Tensor, ...]
 ) -> Tensor:
-    """a x + b f with f a random crop of a random texture, drawn for each image.
+    """A x + b f with f a random crop of a random texture, drawn for each image.
 
     The published script has six textures and draws one of the first five; all six are drawn here.
     Images too large for a texture shrunk to a fifth take it shrunk less, or enlarged.

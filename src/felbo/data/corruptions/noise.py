@@ -12,12 +12,12 @@ SPECKLE_STD = (0.06, 0.1, 0.12, 0.16, 0.2)
 
 
 def gaussian_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """x + σ ε with ε ~ N(0, 1)."""
+    """X + σ ε with ε ~ N(0, 1)."""
     return x + GAUSSIAN_STD[severity - 1] * _normal(x, generator)
 
 
 def shot_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """n / λ with n ~ Poisson(λ x): a white pixel counts λ photons on average."""
+    """N / λ with n ~ Poisson(λ x): a white pixel counts λ photons on average."""
     photons = PHOTONS[severity - 1]
     return torch.poisson(photons * x, generator=generator) / photons
 
@@ -30,7 +30,7 @@ def impulse_noise(x: Tensor, severity: int, generator: Generator | None) -> Tens
 
 
 def speckle_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """x + σ x ε with ε ~ N(0, 1): the brighter, the noisier."""
+    """X + σ x ε with ε ~ N(0, 1): the brighter, the noisier."""
     return x + SPECKLE_STD[severity - 1] * x * _normal(x, generator)
 
 
