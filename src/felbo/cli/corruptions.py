@@ -14,17 +14,18 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
+from torch import Tensor
 
 from felbo.data import (
     CORRUPTIONS,
     SEVERITIES,
     CorruptDataError,
     MissingDataError,
-    load,
+    corrupted,
     write_corrupted,
 )
-from felbo.data import corrupted as load_corrupted
-from felbo.data.corruptions.generated import check_dataset
+from felbo.data.corruptions.generated import CHUNK, check_dataset, clean_test_set
 from felbo.data.location import ENVIRONMENT_VARIABLE
 from felbo.report.corruptions import draw_corruptions
 
@@ -47,11 +48,8 @@ def corruptible(name: str) -> str:
     return name
 
 
-NameArgument = Annotated[str, typer.Argument(help="cifar10 or cifar100.", callback=corruptible)]
-
-
 def corrupt(
-    name: NameArgument,
+    name: Annotated[str, typer.Argument(help="cifar10 or cifar100.", callback=corruptible)],
     out: Annotated[
         Path,
         typer.Option(help="Folder; <data root>/CIFAR-10-C makes it what felbo reads by default."),
@@ -67,7 +65,7 @@ def corrupt(
     Files that an earlier run of the same command finished are kept.
     """
     try:
-        count = len(load(name, "test", root).labels)
+        count = len(clean_test_set(name, root).labels)
         per_file = len(SEVERITIES) * min(limit or count, count)
         with _progress() as bar:
             task = bar.add_task("", total=len(CORRUPTIONS) * per_file)
@@ -77,12 +75,16 @@ def corrupt(
 
             written = write_corrupted(name, out, root=root, seed=seed, limit=limit, advance=advance)
     except (CorruptDataError, MissingDataError, ValueError) as error:
-        Console(stderr=True).print(f"[bold red]{escape(str(error))}[/bold red]", soft_wrap=True)
-        raise typer.Exit(1) from error
+        raise _refusal(error) from error
     Console().print(
         f"{1 + len(CORRUPTIONS)} files in {escape(str(out))}, {len(written)} of them written now.",
         soft_wrap=True,
     )
+
+
+def _refusal(error: Exception) -> typer.Exit:
+    Console(stderr=True).print(f"[bold red]{escape(str(error))}[/bold red]", soft_wrap=True)
+    return typer.Exit(1)
 
 
 def _progress() -> Progress:
@@ -108,17 +110,24 @@ def show_corruptions(
     seed: SeedOption = 0,
     images: Annotated[int, typer.Option(help="Test images to show.", min=1, max=10)] = 3,
 ) -> None:
-    """Draw all 19 corruptions at all 5 severities on one sheet."""
+    """Draw all 19 corruptions at all 5 severities on one sheet, and print how much they change."""
+    sheet: dict[tuple[str, int], Tensor] = {}
+    table = Table(title=f"mean absolute change of a byte, first {CHUNK} test images")
+    for heading in ("corruption", *map(str, SEVERITIES)):
+        table.add_column(heading, justify="left" if heading == "corruption" else "right")
     try:
-        clean = load(name, "test", root).images[:images]
-        sheet = {
-            (corruption, severity): load_corrupted(
-                name, corruption, severity, root=root, seed=seed, limit=images
-            ).images
-            for corruption in CORRUPTIONS
-            for severity in SEVERITIES
-        }
-    except (CorruptDataError, MissingDataError) as error:
-        Console(stderr=True).print(f"[bold red]{escape(str(error))}[/bold red]", soft_wrap=True)
-        raise typer.Exit(1) from error
-    Console().print(f"Sheet: {escape(str(draw_corruptions(sheet, clean, out)))}", soft_wrap=True)
+        clean = clean_test_set(name, root).images[:CHUNK]
+        for corruption in CORRUPTIONS:
+            changes = []
+            for severity in SEVERITIES:
+                found = corrupted(
+                    name, corruption, severity, root=root, seed=seed, limit=len(clean)
+                ).images
+                sheet[corruption, severity] = found[:images]
+                changes.append(f"{(found.float() - clean).abs().mean():.1f}")
+            table.add_row(corruption, *changes)
+    except (CorruptDataError, MissingDataError, ValueError) as error:
+        raise _refusal(error) from error
+    Console().print(table)
+    path = draw_corruptions(sheet, clean[:images], out)
+    Console().print(f"Sheet: {escape(str(path))}", soft_wrap=True)

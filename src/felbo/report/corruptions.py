@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 from torch import Tensor
 
@@ -13,6 +14,8 @@ from felbo.report.style import new_figure
 __all__ = ["draw_corruptions"]
 
 GAP = 2  # white pixels between pictures
+LABEL_INCHES = 1.75
+PICTURE_INCHES = 0.44
 
 
 def draw_corruptions(sheet: dict[tuple[str, int], Tensor], clean: Tensor, path: Path) -> Path:
@@ -26,12 +29,10 @@ def draw_corruptions(sheet: dict[tuple[str, int], Tensor], clean: Tensor, path: 
     Returns:
         `path`.
     """
-    columns = [f"severity {severity}" for severity in SEVERITIES]
-    figure, axes = new_figure(
-        len(CORRUPTIONS),
-        1 + len(SEVERITIES),
-        figsize=(1.7 * (1 + len(SEVERITIES)), 0.5 + 0.55 * len(CORRUPTIONS)),
-    )
+    titles = ["clean", *(f"severity {severity}" for severity in SEVERITIES)]
+    width = LABEL_INCHES + len(titles) * (len(clean) * PICTURE_INCHES + 0.06)
+    height = 0.35 + len(CORRUPTIONS) * (PICTURE_INCHES + 0.03)
+    figure, axes = new_figure(len(CORRUPTIONS), len(titles), figsize=(width, height))
     for row, corruption in zip(axes, CORRUPTIONS, strict=True):
         strips = [clean, *(sheet[corruption, severity] for severity in SEVERITIES)]
         for axis, images in zip(row, strips, strict=True):
@@ -40,12 +41,15 @@ def draw_corruptions(sheet: dict[tuple[str, int], Tensor], clean: Tensor, path: 
         extra = "" if corruption in BENCHMARK_CORRUPTIONS else " (extra)"
         label = corruption.replace("_", " ") + extra
         row[0].text(-0.05, 0.5, label, transform=row[0].transAxes, ha="right", va="center")
-    for axis, title in zip(axes[0], ["clean", *columns], strict=True):
+    for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=9)
-    figure.subplots_adjust(left=0.17, right=0.995, top=0.97, bottom=0.005, wspace=0.04, hspace=0.06)
+    left, top = LABEL_INCHES / width, 1.0 - 0.3 / height
+    figure.subplots_adjust(left, 0.005, 0.995, top, wspace=0.04, hspace=0.06)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    figure.clear()
+    # As little as possible of the JPEG format itself, which is one of the corruptions shown.
+    options = {"quality": 90, "subsampling": 0} if path.suffix in (".jpg", ".jpeg") else {}
+    figure.savefig(path, dpi=100, pil_kwargs=options)
+    matplotlib.pyplot.close(figure)
     return path
 
 

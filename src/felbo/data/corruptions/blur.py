@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from felbo.data.corruptions.filters import gaussian, zoom
+from felbo.data.corruptions.filters import correlate, gaussian, zoom
 
 __all__ = ["defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "smear", "zoom_blur"]
 
@@ -27,10 +27,7 @@ def gaussian_blur(x: Tensor, severity: int, generator: Generator | None = None) 
 def defocus_blur(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
     """Filter with a disk whose edge is softened by a 3 × 3 Gaussian. Not random."""
     radius, sigma = DISK_RADIUS_AND_SIGMA[severity - 1]
-    kernel = soft_disk(radius, sigma)
-    reach = len(kernel) // 2
-    padded = F.pad(x, (reach,) * 4, mode="reflect").flatten(0, 1).unsqueeze(1)
-    return F.conv2d(padded, kernel.expand(1, 1, -1, -1)).reshape(x.shape)
+    return correlate(x, soft_disk(radius, sigma))
 
 
 def soft_disk(radius: float, sigma: float) -> Tensor:

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from scipy.ndimage import binary_propagation
 from torch import Tensor
 
+from felbo.data.corruptions.filters import correlate
+
 __all__ = ["drop_shading", "edge_distance", "edges", "equalize"]
 
 LOW, HIGH = 50.0, 150.0
@@ -34,7 +36,7 @@ def drop_shading(drops: Tensor) -> Tensor:
     """
     distance = edge_distance(edges(drops))
     relief = equalize(_mean3(distance).floor())
-    embossed = _filter3(relief, torch.tensor(EMBOSS)).clamp(0.0, 255.0)
+    embossed = correlate(relief, torch.tensor(EMBOSS)).clamp(0.0, 255.0)
     light = drops * _mean3(embossed).round()
     return light / light.amax((1, 2, 3), keepdim=True).clamp(min=1.0)
 
@@ -45,10 +47,8 @@ def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
     Sobel gradients with |∂x| + |∂y| for their size; a pixel counts where its gradient is the
     largest across the edge and exceeds `low`, if it hangs together with one that exceeds `high`.
     """
-    padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
-    slope = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
-    slopes = F.conv2d(padded, torch.stack([slope, slope.T]).unsqueeze(1))
-    across, down = slopes[:, :1], slopes[:, 1:]
+    sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
+    across, down = correlate(x, sobel, "replicate"), correlate(x, sobel.T, "replicate")
     size = across.abs() + down.abs()
     weak = _is_largest_across(size, across, down) & (size > low)
     # One image must not touch the next: the structure has no neighbours along the batch.
@@ -71,10 +71,14 @@ def _is_largest_across(size: Tensor, across: Tensor, down: Tensor) -> Tensor:
     return torch.where(shallow, along_row, torch.where(steep, along_column, diagonal))
 
 
-def _neighbour(x: Tensor, down: int, right: int, beyond: float = 0.0) -> Tensor:
-    """x[i + down, j + right], `beyond` outside."""
-    height, width = x.shape[-2:]
-    padded = F.pad(x, (2, 2, 2, 2), value=beyond)
+def _neighbour(x: Tensor, down: int, right: int) -> Tensor:
+    """x[i + down, j + right], 0 outside."""
+    return _shifted(F.pad(x, (2, 2, 2, 2)), down, right)
+
+
+def _shifted(padded: Tensor, down: int, right: int) -> Tensor:
+    """What lies `down` and `right` of each pixel, for an image with two more pixels all around."""
+    height, width = padded.shape[-2] - 4, padded.shape[-1] - 4
     return padded[..., 2 + down : 2 + down + height, 2 + right : 2 + right + width]
 
 
@@ -82,12 +86,14 @@ def edge_distance(edge: Tensor) -> Tensor:
     """Length of the shortest path of steps to an edge, up to FARTHEST, for edges [N, 1, H, W]."""
     distance = torch.where(edge, 0.0, FARTHEST)
     while True:
-        shorter = distance
+        padded = F.pad(distance, (2, 2, 2, 2), value=FARTHEST)
+        shorter = distance.clone()
         for length, moves in STEPS:
+            nearest = torch.full_like(distance, FARTHEST)
             for down, right in moves:
-                for sign in (1, -1):
-                    there = _neighbour(distance, sign * down, sign * right, FARTHEST)
-                    shorter = torch.minimum(shorter, there + length)
+                torch.minimum(nearest, _shifted(padded, down, right), out=nearest)
+                torch.minimum(nearest, _shifted(padded, -down, -right), out=nearest)
+            torch.minimum(shorter, nearest.add_(length), out=shorter)
         if torch.equal(shorter, distance):
             return distance
         distance = shorter
@@ -109,9 +115,4 @@ def equalize(x: Tensor) -> Tensor:
 
 
 def _mean3(x: Tensor) -> Tensor:
-    return _filter3(x, torch.full((3, 3), 1.0 / 9.0))
-
-
-def _filter3(x: Tensor, kernel: Tensor) -> Tensor:
-    padded = F.pad(x, (1, 1, 1, 1), mode="reflect")
-    return F.conv2d(padded, kernel.expand(1, 1, 3, 3))
+    return correlate(x, torch.full((3, 3), 1.0 / 9.0))

@@ -1,4 +1,4 @@
-"""Linear filters along rows and columns as matrices, borders included.
+"""Linear filters, borders included: separable ones as matrices, others as sums of shifted images.
 
 A separable filter of an image X [H, W] is R X Cᵀ with R [H, H] and C [W, W]. One matrix product
 then serves a whole batch, and whatever happens at the border is a matter of building R and C.
@@ -7,9 +7,10 @@ then serves a whole batch, and whatever happens at the border is a matter of bui
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["gaussian", "gaussian_matrix", "separable", "zoom", "zoom_matrix"]
+__all__ = ["correlate", "gaussian", "gaussian_matrix", "separable", "zoom", "zoom_matrix"]
 
 
 def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -30,6 +31,27 @@ def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
                   [1., 2.]]]])
     """
     return rows @ (x @ columns.T)
+
+
+def correlate(x: Tensor, kernel: Tensor, border: str = "reflect") -> Tensor:
+    """Σ_ab k_ab x[i + a, j + b] for a small square kernel; same shape as x [N, C, H, W].
+
+    Shifted images are added up, which on a CPU is several times faster than `F.conv2d` here.
+
+    Args:
+        x: [N, C, H, W].
+        kernel: [2 r + 1, 2 r + 1].
+        border: How the image goes on, `"reflect"` (c b | a b c) or `"replicate"` (a a | a b c).
+    """
+    height, width = x.shape[-2:]
+    reach = len(kernel) // 2
+    padded = F.pad(x, (reach,) * 4, mode=border)
+    total = torch.zeros_like(x)
+    for a, row in enumerate(kernel.tolist()):
+        for b, weight in enumerate(row):
+            if weight:
+                total.add_(padded[..., a : a + height, b : b + width], alpha=weight)
+    return total
 
 
 def gaussian(x: Tensor, sigma: float, *, truncate: float = 4.0, mirrored: bool = False) -> Tensor:
