@@ -84,12 +84,12 @@ def corrupt(
             corrupted = frost(x, severity, generator, load_textures(root))
         else:
             corrupted = FUNCTIONS[corruption](x, severity, generator)
-    return _to_bytes(corrupted).to(images.device)
+    return _to_bytes(corrupted).contiguous().to(images.device)
 
 
 def _to_bytes(x: Tensor) -> Tensor:
-    # A whole byte may come out of float32 a little too small; 2⁻¹⁰ keeps it from losing one.
-    return x.mul(255.0).clamp_(0.0, 255.0).add_(2**-10).to(torch.uint8)
+    # A whole byte may come out of float32 a little too small; 2⁻¹² keeps it from losing one.
+    return x.mul(255.0).clamp_(0.0, 255.0).add_(2**-12).to(torch.uint8)
 
 
 def _check_images(images: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
@@ -14,9 +15,7 @@ GAUSSIAN_SIGMA = (0.4, 0.6, 0.7, 0.8, 1.0)
 DISK_RADIUS_AND_SIGMA = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
 GLASS_SIGMA_AND_ROUNDS = ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))
 MOTION_RADIUS_AND_SIGMA = ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5))
-# In hundredths. The published ranges end before 1.06, 1.11, 1.16, 1.21, 1.26, but rounding lets the
-# first two include their ends.
-LARGEST_ZOOM = (6, 11, 15, 20, 25)
+ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
 
 
 def gaussian_blur(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
@@ -52,7 +51,7 @@ def glass_blur(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
     """
     sigma, rounds = GLASS_SIGMA_AND_ROUNDS[severity - 1]
     # The published form goes through bytes here.
-    blurred = (gaussian(x, sigma) * 255.0 + 2**-10).floor_() / 255.0
+    blurred = (gaussian(x, sigma) * 255.0 + 2**-12).floor_() / 255.0
     for _ in range(rounds):
         blurred = _displace(blurred, generator)
     return gaussian(blurred, sigma)
@@ -113,7 +112,9 @@ def smear(x: Tensor, radius: int, sigma: float, degrees: Tensor) -> Tensor:
 
 def zoom_blur(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
     """Mean of the image and its enlargements by 1.00, 1.01, … about the centre. Not random."""
-    factors = [1.0 + hundredths / 100.0 for hundredths in range(LARGEST_ZOOM[severity - 1] + 1)]
+    # NumPy's range is kept for its rounding: it reaches the end at severities 1 and 2 only, and its
+    # last factor at severity 5, a little above 1.25, decides which pixels are cut.
+    factors = np.arange(1.0, ZOOM_END[severity - 1], 0.01).tolist()
     total = x.clone()
     for factor in factors:
         total += zoom(x, factor)
