@@ -20,7 +20,7 @@ from felbo.data.archive import extract_expected
 from felbo.data.errors import DownloadError
 from felbo.data.integrity import FileState, report
 from felbo.data.location import data_root, fetch_command
-from felbo.data.registry import DataFile, DatasetInfo, dataset_info
+from felbo.data.registry import DataFile, Source, source_info
 
 __all__ = ["download_file", "fetch"]
 
@@ -46,7 +46,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
         DownloadError: No mirror delivered a file.
         CorruptDataError: A downloaded archive does not hold the published files.
     """
-    info = dataset_info(name)
+    info = source_info(name)
     base = data_root(root)
     folder = base / info.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
 
 
 def _fetch_archive(
-    info: DatasetInfo, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
+    info: Source, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
 ) -> None:
     packed = base / archive.name
     was_there = packed.exists()
