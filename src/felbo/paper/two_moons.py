@@ -21,6 +21,7 @@ import felbo
 from felbo.measurement import Grid
 from felbo.paper.panels import Ticker, compute_panels
 from felbo.priors import Prior
+from felbo.priors.classifier import Classifier
 from felbo.report.planes import draw_planes
 
 SEED = 123
@@ -40,8 +41,8 @@ MODELS: dict[str, Callable[[], felbo.StochasticClassifier]] = {
 PRIORS: dict[str, Callable[[], Prior | None]] = {
     "conventional": lambda: None,
     "uniform prior": lambda: felbo.UniformPrior(CLASSES),
-    "GP prior": lambda: felbo.ClassifierPrior(gaussian_process(), precision=CLASSES),
-    "random-forest prior": lambda: felbo.ClassifierPrior(random_forest(), precision=CLASSES),
+    "GP prior": lambda: _on_the_plane(gaussian_process()),
+    "random-forest prior": lambda: _on_the_plane(random_forest()),
 }
 BETAS = (0.1, 0.5, 1.0, 5.0, 10.0)
 
@@ -115,6 +116,12 @@ def random_forest() -> RandomForestClassifier:
     x, y = training_data()
     forest = RandomForestClassifier(20, criterion="entropy", max_depth=10, random_state=SEED)
     return forest.fit(x.numpy(), y.numpy())
+
+
+def _on_the_plane(estimator: Classifier) -> Prior:
+    """Ask the estimator once: the measurement points are the same in every step."""
+    beliefs = felbo.ClassifierPrior(estimator, precision=CLASSES)(plane().points)
+    return lambda x: beliefs
 
 
 def train(
