@@ -21,7 +21,6 @@ import felbo
 from felbo.measurement import Grid
 from felbo.paper.panels import Ticker, compute_panels
 from felbo.priors import Prior
-from felbo.priors.classifier import Classifier
 from felbo.report.planes import draw_planes
 
 SEED = 123
@@ -41,8 +40,8 @@ MODELS: dict[str, Callable[[], felbo.StochasticClassifier]] = {
 PRIORS: dict[str, Callable[[], Prior | None]] = {
     "conventional": lambda: None,
     "uniform prior": lambda: felbo.UniformPrior(CLASSES),
-    "GP prior": lambda: _on_the_plane(gaussian_process()),
-    "random-forest prior": lambda: _on_the_plane(random_forest()),
+    "GP prior": lambda: felbo.ClassifierPrior(gaussian_process(), precision=CLASSES),
+    "random-forest prior": lambda: felbo.ClassifierPrior(random_forest(), precision=CLASSES),
 }
 BETAS = (0.1, 0.5, 1.0, 5.0, 10.0)
 
@@ -118,12 +117,6 @@ def random_forest() -> RandomForestClassifier:
     return forest.fit(x.numpy(), y.numpy())
 
 
-def _on_the_plane(estimator: Classifier) -> Prior:
-    """Ask the estimator once: the measurement points are the same in every step."""
-    beliefs = felbo.ClassifierPrior(estimator, precision=CLASSES)(plane().points)
-    return lambda x: beliefs
-
-
 def train(
     model: str, prior: Prior | None, *, epochs: int = EPOCHS, ticker: Ticker | None = None
 ) -> felbo.StochasticClassifier:
@@ -133,8 +126,10 @@ def train(
     classifier = MODELS[model]()
     objective: Any = felbo.NegativeLogLikelihood()
     if prior is not None:
+        # Asked once: the measurement points are the same in every step.
+        beliefs = prior(plane().points)
         objective = felbo.FunctionSpaceELBO(
-            prior, num_data=len(x), measurement=plane(), kl_weight=1.0
+            lambda _: beliefs, num_data=len(x), measurement=plane(), kl_weight=1.0
         )
     felbo.fit(
         classifier,
