@@ -1,6 +1,5 @@
 """What can go wrong with a data file, each with the way out in its message."""
 
-import copyreg
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,11 @@ class CorruptDataError(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         # An error of a worker process is pickled on its way to the caller; by default it would be
         # made anew from its message alone, without the keyword arguments.
-        return copyreg.__newobj__, (CorruptDataError, *self.args)
+        return _with_message, self.args
+
+
+def _with_message(message: str) -> CorruptDataError:
+    return CorruptDataError.__new__(CorruptDataError, message)
 
 
 class MissingDataError(FileNotFoundError):
