@@ -8,9 +8,10 @@ Sources of the constants:
   Debian package `dataset-fashion-mnist` ships the same compressed streams under gzip headers
   without the file name; putting name and date back yields the published md5 (and the sha256 in
   `keras/src/datasets/fashion_mnist.py`), so its files are accepted as well.
-* Mirrors: the MNIST publisher answers 403 (pytorch/vision#8568) and the CIFAR
-  publisher has been throttled since 2026 (pytorch/vision#9536), so mirrors come first for both. Any
-  mirror will do, because no file is used whose hash differs from the published one.
+* Mirrors: the MNIST publisher answers 403 (pytorch/vision#8568) and is left out; the CIFAR
+  publisher has been throttled since 2026 (pytorch/vision#9536), so mirrors come first. The bucket
+  that Fashion-MNIST names speaks plain http only and is left out. Any other mirror will do, because
+  no file is used whose hash differs from the published one.
 * Pixel statistics: mean and population standard deviation of each channel over every pixel of the
   training images, divided by 255, from counts of the 256 values; `tests/data/test_pixels.py`
   recomputes them. Those of CIFAR-100 are the values quoted throughout public training code
@@ -143,7 +144,6 @@ MNIST_INFO = DatasetInfo(
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        "http://yann.lecun.com/exdb/mnist/",
     ),
     download_bytes=11_594_722,
     image_shape=(1, 28, 28),
@@ -185,7 +185,6 @@ FASHION_MNIST_INFO = DatasetInfo(
         ),
     ),
     mirrors=(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
         "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
     ),
