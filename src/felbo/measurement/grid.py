@@ -8,8 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo.inputs import Inputs
+from felbo.measurement.base import Comparison, MeasurementSet
+from felbo.measurement.checks import like, one_tensor
 
-class Grid:
+
+class Grid(MeasurementSet):
     """All points of a regular grid in a box.
 
     Args:
@@ -51,7 +55,9 @@ class Grid:
         ]
         self.points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the whole grid ``[S, D]``, the same tensor in every step."""
-        self.points = self.points.to(x)
-        return self.points
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Tensor:
+        """Return the whole grid ``[S, D]`` on the batch's device, in its dtype if that is floating.
+
+        For an integer batch the grid keeps its own dtype, since its points would be rounded.
+        """
+        return like(self.points, one_tensor(x, "Grid"))
