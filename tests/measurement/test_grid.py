@@ -38,8 +38,8 @@ def test_a_floating_batch_lends_its_dtype_and_leaves_the_grid_alone():
         assert points.dtype == dtype
         assert points.flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
         assert grid.points.dtype == torch.float32
-    # Priors that remember their last answer recognise the tensor.
-    assert grid(torch.zeros(2, 1)) is grid(torch.ones(2, 1))
+        # Priors that remember their last answer recognise the tensor.
+        assert grid(torch.ones(3, 1, dtype=dtype)) is points
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])

@@ -71,8 +71,10 @@ def test_patches_are_permuted_as_wholes_and_the_rest_stays(size, patch, lattice)
 
 
 def test_by_default_a_patch_is_a_quarter_of_the_side():
-    assert ShuffledPatches().places(28, 32).shape == (16, 7 * 8)
-    assert ShuffledPatches().places(1, 3).shape == (3, 1)
+    for size, patches, pixels in (((28, 32), 16, 56), ((1, 3), 3, 1), ((9, 5), 20, 2)):
+        corners, patch_of = ShuffledPatches().lattice(*size)
+        assert len(corners) == patches
+        assert patch_of.bincount()[:patches].tolist() == [pixels] * patches
 
 
 def test_patches_that_cannot_be_shuffled_are_refused():

@@ -42,7 +42,8 @@ class PhaseNoise(ImageSet):
         spectrum = torch.fft.rfft2(x.index_select(0, rows))
         drawn = uniform((len(rows), 1, *spectrum.shape[-2:]), x, self.generator)
         phases = _antisymmetric(drawn.mul_(2.0).sub_(1.0), width).mul_(self.strength * math.pi)
-        turned = spectrum * torch.polar(torch.ones_like(phases), phases)
+        # Many times faster on the CPU than torch.polar.
+        turned = spectrum * torch.complex(phases.cos(), phases.sin())
         result: Tensor = torch.fft.irfft2(turned, s=(height, width))
         return result
 
