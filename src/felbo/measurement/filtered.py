@@ -139,9 +139,9 @@ class Smoothed(ImageSet):
         low, high = self.widths or (longer / 16, longer / 4)
         position = uniform((len(rows), 1, 1, 1), x, self.generator)
         width = low * (high / low) ** position
-        down, right = (_gaussian_rows(size, width) for size in x.shape[-2:])
-        images = x.index_select(0, rows)
-        return down @ images @ right.mT
+        down = _gaussian_rows(x.shape[-2], width)
+        right = down if x.shape[-2] == x.shape[-1] else _gaussian_rows(x.shape[-1], width)
+        return down @ x.index_select(0, rows) @ right.mT
 
 
 def _antisymmetric(half: Tensor, width: int) -> Tensor:

@@ -84,7 +84,7 @@ class ShuffledPatches(ImageSet):
         order = permutations(len(rows), len(corners), x, self.generator)
         # How far away the pixels of a patch come from; zero for those of no patch, put last.
         away = F.pad(corners[order] - corners, (0, 1))
-        index = torch.arange(height * width, device=x.device) + away.index_select(1, patch_of)
+        index = torch.arange(height * width, device=x.device) + _spread(away, patch_of)
         return _moved(x.index_select(0, rows), index)
 
     def lattice(
@@ -151,7 +151,13 @@ class Mosaic(ImageSet):
         row = torch.arange(height, device=device) * down // height
         column = torch.arange(width, device=device) * right // width
         block_of = (row[:, None] * right + column).flatten()
-        return chosen.index_select(1, block_of).view(count, 1, height, width)
+        return _spread(chosen, block_of).view(count, 1, height, width)
+
+
+def _spread(values: Tensor, part_of: Tensor) -> Tensor:
+    """Return for each pixel the value ``[S, parts]`` of its part ``[H · W]``, ``[S, H · W]``."""
+    # Several times faster than values[:, part_of].
+    return values.gather(1, part_of.expand(len(values), -1))
 
 
 def _moved(images: Tensor, index: Tensor) -> Tensor:
