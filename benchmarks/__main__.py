@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiled, fitting, growth, limits, loops, memory, packages, steps, study
+from benchmarks import (
+    compiled,
+    fitting,
+    growth,
+    limits,
+    loops,
+    memory,
+    packages,
+    points,
+    steps,
+    study,
+)
 from benchmarks.timing import Row
 
 RESULTS = Path("benchmarks/results.json")
@@ -22,6 +33,7 @@ GROUPS = {
     "fitting": fitting.rows,
     "steps": steps.rows,
     "loops": loops.rows,
+    "points": points.rows,
     "memory": memory.rows,
     "study": study.rows,
     "whole-study": study.whole_rows,
