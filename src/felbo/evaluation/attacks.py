@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from felbo.evaluation._ball import PerChannel, ball_around
-from felbo.evaluation.predict import _device, _evaluation_mode
 from felbo.models import StochasticClassifier
-from felbo.objectives._checks import check_label_kind, check_label_range
+from felbo.models.modes import evaluation_mode
+from felbo.objectives.checks import check_label_kind, check_label_range
 from felbo.random import torch_seed
 
 
@@ -86,7 +86,7 @@ def fgsm(
     ball = ball_around(x.to(target.y.device), epsilon, std, low, high)
     if epsilon == 0:
         return ball.centre.clone()
-    with _evaluation_mode([model]), torch_seed(seed):
+    with evaluation_mode([model]), torch_seed(seed):
         return ball.move(ball.centre, target.ascent(ball.centre), epsilon)
 
 
@@ -150,7 +150,7 @@ def pgd(
         return ball.centre.clone()
     # Candidates are compared on the same draws, which takes a seed to return to.
     seed = int(torch.randint(2**62, ())) if seed is None else seed
-    with _evaluation_mode([model]), torch_seed(seed):
+    with evaluation_mode([model]), torch_seed(seed):
         worst = ball.move(ball.centre, target.ascent(ball.centre), epsilon)
         highest = target.log_odds(worst, seed)
         for _ in range(restarts):
@@ -230,7 +230,7 @@ def _target(
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
     # A clone, since labels made in inference mode cannot take part in a gradient.
-    labels = y.to(_device(model) or x.device, torch.int64).clone()
+    labels = y.to(next(model.parameters(), x).device, torch.int64).clone()
     return _Target(model, labels, num_samples, batch_size)
 
 

@@ -158,7 +158,7 @@ class SubnetworkLaplace(StochasticClassifier):
 
 
 def _largest(network: nn.Module, size: int) -> Tensor:
-    flat = nn.utils.parameters_to_vector(network.parameters()).detach()
+    flat = torch.cat([weight.detach().reshape(-1) for weight in network.parameters()])
     return flat.abs().topk(min(size, len(flat))).indices.sort().values
 
 
