@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiled, fitting, growth, limits, loops, memory, packages, steps, study
+from benchmarks import (
+    compiled,
+    corruptions,
+    fitting,
+    growth,
+    limits,
+    loops,
+    memory,
+    packages,
+    steps,
+    study,
+)
 from benchmarks.timing import Row
 
 RESULTS = Path("benchmarks/results.json")
@@ -27,6 +38,7 @@ GROUPS = {
     "whole-study": study.whole_rows,
     "packages": packages.rows,
     "compiled": compiled.rows,
+    "corruptions": corruptions.rows,
 }
 # Takes longer than all others together.
 ONLY_WHEN_NAMED = ("whole-study",)
