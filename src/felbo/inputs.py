@@ -34,7 +34,8 @@ def tensors(x: Inputs) -> Iterator[Tensor]:
             yield from tensors(part)
     else:
         raise TypeError(
-            f"Inputs must be a tensor, or a tuple, list or dict of tensors; got {type(x).__name__}."
+            "Inputs must be a tensor, or a tuple, list or dict of tensors; "
+            f"got {type(x).__name__}."
         )
 
 

@@ -156,6 +156,6 @@ def test_bad_input_is_refused():
         corrupt(images[:, :1], "fog", 1)
     with pytest.raises(ValueError, match="Did you mean 'gaussian_noise'"):
         corrupt(images, "gaussian noise", 1)
-    for severity in (0, 6):
-        with pytest.raises(ValueError, match=f"from 1 to 5, but got {severity}"):
+    for severity in (0, 6, 3.0):
+        with pytest.raises(ValueError, match=f"from 1 to 5 as an int, but got {severity}"):
             corrupt(images, "fog", severity)

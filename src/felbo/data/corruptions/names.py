@@ -55,5 +55,5 @@ def check_names(corruption: str, severity: int) -> None:
         raise ValueError(
             f"Expected a corruption out of felbo.data.CORRUPTIONS, but got {corruption!r}.{hint}"
         )
-    if severity not in SEVERITIES:
-        raise ValueError(f"Expected a severity from 1 to 5, but got {severity!r}.")
+    if not isinstance(severity, int) or severity not in SEVERITIES:
+        raise ValueError(f"Expected a severity from 1 to 5 as an int, but got {severity!r}.")
