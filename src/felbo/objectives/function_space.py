@@ -10,7 +10,7 @@ from torch import Tensor
 
 from felbo import dirichlet, fused
 from felbo.inputs import Inputs
-from felbo.measurement import Comparison, MeasurementSet, as_measurement_set
+from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
@@ -149,7 +149,7 @@ class FunctionSpaceELBO(Objective):
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         check_model(model)
-        points = [term.measurement(x, self._comparison(model, term)) for term in self.terms]
+        points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
         # A draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
