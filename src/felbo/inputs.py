@@ -108,18 +108,20 @@ def run(network: Callable[..., Any], x: Inputs) -> Tensor:
         >>> run(torch.nn.Bilinear(2, 3, 4), (torch.zeros(5, 2), torch.zeros(5, 3))).shape
         torch.Size([5, 4])
     """
+    batch = batch_size(x)
     logits = call(network, x)
-    check_logits(logits, batch_size(x))
+    check_logits(logits.shape, batch)
     return logits
 
 
-def check_logits(logits: Tensor, batch: int) -> None:
-    """Raise unless ``logits`` is ``[B, K]`` with one row per input and K ≥ 2."""
-    shape = list(logits.shape)
+def check_logits(shape: torch.Size, batch: int) -> None:
+    """Raise unless logits of this shape are ``[B, K]``: one row per input, and K ≥ 2."""
     if len(shape) == 2 and shape[0] == batch and shape[1] >= 2:
         return
-    problem = f"A network must give logits [{batch}, K] for {batch} inputs, K ≥ 2; got {shape}."
-    if shape in ([batch], [batch, 1]):
+    problem = (
+        f"A network must give logits [{batch}, K] for {batch} inputs, K ≥ 2; got {list(shape)}."
+    )
+    if shape in ((batch,), (batch, 1)):
         raise ValueError(
             f"{problem} A binary problem takes two logits per input: give the last layer two "
             "outputs, or return torch.cat([torch.zeros_like(logit), logit], -1) for a logit [B, 1]."

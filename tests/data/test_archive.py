@@ -88,3 +88,16 @@ def test_something_that_is_no_archive_is_refused(tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(b"<html>not found</html>")
     with pytest.raises(CorruptDataError, match=r"readable tar\.gz"):
         extract_expected(tmp_path / "a.tar.gz", tmp_path / "sets", FILES)
+
+
+def test_a_link_under_the_name_of_the_part_is_not_followed(tmp_path):
+    archive = pack(tmp_path / "a.tar.gz", *good_members())
+    elsewhere = tmp_path / "precious"
+    elsewhere.write_bytes(b"untouched")
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / "one.part").symlink_to(elsewhere)
+    (tmp_path / "sets" / "two.part").symlink_to(tmp_path / "made through a dangling link")
+    extract_expected(archive, tmp_path / "sets", FILES)
+    assert elsewhere.read_bytes() == b"untouched"
+    assert everything_below(tmp_path) == ["a.tar.gz", "precious", "sets/one", "sets/two"]
+    assert not (tmp_path / "sets" / "one").is_symlink()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from felbo.data import CorruptDataError
-from felbo.data.cifar import parse_cifar_batch
+from felbo.data.cifar import STAND_INS, parse_cifar_batch
 
 from .stand_ins import cifar_bytes
 
@@ -88,7 +88,7 @@ def test_a_truncated_file_is_refused(kept):
     [
         (pickle.dumps([1, 2]), "without an array"),
         (pickle.dumps({b"data": [1]}), "without an array"),
-        (cifar_bytes(DATA.astype(np.int16), [0] * 4), "int16"),
+        (cifar_bytes(DATA.astype(np.int16), [0] * 4), "array of 'i2' instead of bytes"),
         (cifar_bytes(DATA[:, :100], [0] * 4), r"shape \(4, 100\)"),
         (cifar_bytes(DATA, [0] * 3), "4 rows with 3 labels"),
         (cifar_bytes(DATA, [0, 1, 2, 10]), "label below 10, but got labels outside"),
@@ -98,3 +98,49 @@ def test_a_truncated_file_is_refused(kept):
 def test_other_content_is_refused(content, match):
     with pytest.raises(CorruptDataError, match=match):
         parse(content)
+
+
+def build(*operations):
+    """A pickle by hand: what each operation leaves on the stack becomes `data`."""
+    return b"\x80\x04}(C\x04data" + b"".join(operations) + b"C\x06labels]K\x00au."
+
+
+NDARRAY = b"cnumpy\nndarray\n"
+RECONSTRUCT = b"cnumpy.core.multiarray\n_reconstruct\n(" + NDARRAY + b"K\x00\x85C\x01btR"
+# A type of eight raw bytes, an array of it, and then the type turned into that of an object: the
+# bytes are taken for an address, which numpy follows.
+AT_AN_ADDRESS = (
+    b"cnumpy\ndtype\n(\x8c\x02V8\x89\x88tRq\x000"
+    + RECONSTRUCT
+    + b"(K\x01K\x01\x85h\x00\x89C\x08AAAAAAAAtb"
+    + b"h\x00(K\x03\x8c\x01|N\x8c\x01a\x85}\x8c\x01acnumpy\ndtype\n\x8c\x01O\x85RK\x00\x86s"
+    + b"K\x08K\x01K?tb0"
+)
+# An array of one Python object.
+OBJECTS = RECONSTRUCT + b"(K\x01K\x01\x85cnumpy\ndtype\n\x8c\x02O8\x85R\x89]K\x01atb"
+# An array that nobody ever gave its content.
+EMPTY = RECONSTRUCT
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [AT_AN_ADDRESS, OBJECTS, EMPTY, NDARRAY],
+    ids=["address", "objects", "empty", "type"],
+)
+def test_arrays_of_anything_but_bytes_are_never_made(operations):
+    # Were the first one made, this would crash the interpreter and not raise an error.
+    with pytest.raises(CorruptDataError, match=r"a/batch: .*Fetch it\."):
+        parse(build(operations))
+
+
+def test_nothing_of_numpy_can_be_called():
+    for (module, name), stand_in in STAND_INS.items():
+        assert module.startswith("numpy"), name
+        assert not getattr(stand_in, "__module__", "").startswith("numpy")
+
+
+def test_columns_first_are_put_right():
+    assert torch.equal(
+        parse(cifar_bytes(np.asfortranarray(DATA), [0, 1, 2, 3])).images,
+        parse(cifar_bytes(DATA, [0, 1, 2, 3])).images,
+    )

@@ -166,6 +166,17 @@ def test_a_part_that_is_already_whole_is_used(serve, tmp_path):
     assert path.read_bytes() == CONTENT
 
 
+def test_a_link_under_the_name_of_the_part_is_not_followed(serve, tmp_path):
+    elsewhere = tmp_path / "precious"
+    elsewhere.write_bytes(b"untouched")
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    (folder / "file.bin.part").symlink_to(elsewhere)
+    download_file(FILE, (serve({"file.bin": CONTENT}).url,), folder)
+    assert elsewhere.read_bytes() == b"untouched"
+    assert (folder / "file.bin").read_bytes() == CONTENT
+
+
 @pytest.mark.parametrize("length", [1000, 300_000, 400_000])
 def test_a_bad_part_does_not_condemn_a_good_mirror(serve, tmp_path, length):
     (tmp_path / "file.bin.part").write_bytes(b"\0" * length)

@@ -4,6 +4,7 @@ import re
 import pytest
 
 from felbo.data import NAMES, REGISTRY, dataset_info
+from felbo.data.registry import CIFAR10_INFO, CIFAR100_INFO, FASHION_MNIST_INFO, MNIST_INFO
 
 
 def test_names_are_those_of_the_registry():
@@ -20,6 +21,16 @@ def test_entries_are_consistent(name):
     assert len(set(hashes)) == len(hashes)
     assert all(re.fullmatch("[0-9a-f]{32}", md5) for md5 in hashes)
     assert all(mirror.endswith("/") for mirror in info.mirrors)
+
+
+@pytest.mark.parametrize(
+    "info",
+    [MNIST_INFO, FASHION_MNIST_INFO, CIFAR10_INFO, CIFAR100_INFO],
+    ids=lambda info: info.name,
+)
+def test_mirrors_are_asked_over_https(info):
+    assert info.mirrors
+    assert all(mirror.startswith("https://") for mirror in info.mirrors)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_results_come_back_by_panel_in_order(jobs, capsys):
     assert [result[:2] for result in found.values()] == [(6, 3), (2, 3), (4, 3)]
     # The number of threads has a part in the rounding.
     assert all(threads == 1 for _, _, threads in found.values())
+    assert torch.get_num_threads() == 2
     printed = capsys.readouterr().out
     assert all(f"gave {value}" in printed for value in (2, 4, 6))
 

@@ -60,8 +60,10 @@ def extract_expected(
 def _store(content: IO[bytes], folder: Path, file: DataFile, archive: Path, remedy: str) -> None:
     part = folder / f"{file.name}.part"
     digest = hashlib.md5(usedforsecurity=False)
+    # Made anew: a link that lies under this name is taken away, not followed.
+    part.unlink(missing_ok=True)
     try:
-        with part.open("wb") as target:
+        with part.open("xb") as target:
             while chunk := content.read(CHUNK):
                 digest.update(chunk)
                 target.write(chunk)

@@ -1,7 +1,8 @@
 """The python batches of CIFAR: pickles, read without letting them run anything.
 
-A pickle from the network can name any importable function and call it. These batches only need
-what rebuilds a numpy array, so every other name is refused before it is looked up.
+A pickle from the network can name any importable function and call it; even numpy's own array type
+can be made to read memory that is not its own. So no name is looked up: the four that a batch needs
+get stand-ins written here, which accept an array of bytes, and every other name is refused.
 """
 
 import io
@@ -11,19 +12,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from felbo.data.errors import CorruptDataError
 
 __all__ = ["CifarBatch", "parse_cifar_batch"]
 
-# Taken from an array, since numpy moved it from numpy.core to numpy._core.
-_rebuild_array = np.empty(0).__reduce__()[0]
-HARMLESS: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _rebuild_array,
-    ("numpy._core.multiarray", "_reconstruct"): _rebuild_array,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+
+class _Dtype:
+    """Stands in for ``numpy.dtype``: remembers the name, and ignores byte order and the like."""
+
+    def __init__(self, name: object, *_: object) -> None:
+        self.name = name.decode() if isinstance(name, bytes) else str(name)
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _Array:
+    """Stands in for a numpy array that is being rebuilt; takes unsigned bytes only."""
+
+    values: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+
+    def __setstate__(self, state: tuple[object, tuple[int, ...], object, bool, bytes]) -> None:
+        _, shape, dtype, fortran, content = state
+        if not isinstance(dtype, _Dtype) or dtype.name != "u1" or type(content) is not bytes:
+            kind = dtype.name if isinstance(dtype, _Dtype) else type(dtype).__name__
+            raise pickle.UnpicklingError(f"it holds an array of {kind!r} instead of bytes ('u1')")
+        order: Any = "F" if fortran else "C"
+        self.values = np.frombuffer(content, dtype=np.uint8).reshape(shape, order=order)
+
+
+def _rebuild(*_: object) -> _Array:
+    return _Array()
+
+
+# Named in the files as an argument of the rebuilding function, and never to be called.
+_ARRAY_TYPE = object()
+STAND_INS: dict[tuple[str, str], Any] = {
+    # numpy moved its core from numpy.core to numpy._core.
+    ("numpy.core.multiarray", "_reconstruct"): _rebuild,
+    ("numpy._core.multiarray", "_reconstruct"): _rebuild,
+    ("numpy", "ndarray"): _ARRAY_TYPE,
+    ("numpy", "dtype"): _Dtype,
 }
 
 
@@ -35,12 +67,12 @@ class CifarBatch(NamedTuple):
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler that knows numpy arrays and plain Python values, and nothing else."""
+    """An unpickler that knows arrays of bytes and plain Python values, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in HARMLESS:
+        if (module, name) not in STAND_INS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no batch needs")
-        return HARMLESS[module, name]
+        return STAND_INS[module, name]
 
 
 def parse_cifar_batch(
@@ -55,7 +87,7 @@ def parse_cifar_batch(
         remedy: What an error tells the reader to do.
 
     Raises:
-        CorruptDataError: Not a pickle, a pickle that names anything but numpy arrays (it is not
+        CorruptDataError: Not a pickle, a pickle that names anything but arrays of bytes (it is not
             executed), or content that is not N rows of 3,072 bytes with N labels.
     """
     try:
@@ -77,7 +109,7 @@ def parse_cifar_batch(
             remedy=remedy,
         )
     return CifarBatch(
-        images=torch.from_numpy(np.ascontiguousarray(data)).view(-1, 3, 32, 32),
+        images=torch.tensor(data.values).view(-1, 3, 32, 32),
         labels=torch.tensor(labels, dtype=torch.int64),
     )
 
@@ -89,12 +121,13 @@ def _fields(content: object) -> tuple[Any, Any]:
 
 
 def _problem(data: Any, labels: Any, num_classes: int) -> str | None:
-    if not isinstance(data, np.ndarray) or not isinstance(labels, list):
+    if not isinstance(data, _Array) or not isinstance(labels, list):
         return "a pickle without an array `data` and a list `labels` or `fine_labels`"
-    if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
-        return f"an array of {data.dtype} with shape {data.shape}"
-    if len(labels) != len(data):
-        return f"{len(data):,} rows with {len(labels):,} labels"
+    shape = data.values.shape
+    if len(shape) != 2 or shape[1] != 3072:
+        return f"an array with shape {shape}"
+    if len(labels) != shape[0]:
+        return f"{shape[0]:,} rows with {len(labels):,} labels"
     if not all(type(label) is int and 0 <= label < num_classes for label in labels):
         return "labels outside that range"
     return None

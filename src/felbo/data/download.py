@@ -1,26 +1,21 @@
 """Fetch files from their mirrors: resumed, checked, and only then moved into place."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-
-import pooch
-import requests
-from filelock import FileLock
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from typing import TYPE_CHECKING
 
 from felbo.data.archive import extract_expected
 from felbo.data.errors import DownloadError
 from felbo.data.integrity import FileState, report
 from felbo.data.location import data_root, fetch_command
-from felbo.data.registry import DataFile, DatasetInfo, dataset_info
+from felbo.data.registry import DataFile, Source, source_info
+
+# Imported where a download starts: they take as long as a tenth of torch, and few calls need them.
+if TYPE_CHECKING:
+    import requests
+    from rich.progress import Progress
 
 __all__ = ["download_file", "fetch"]
 
@@ -46,7 +41,9 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
         DownloadError: No mirror delivered a file.
         CorruptDataError: A downloaded archive does not hold the published files.
     """
-    info = dataset_info(name)
+    from filelock import FileLock
+
+    info = source_info(name)
     base = data_root(root)
     folder = base / info.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +62,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
 
 
 def _fetch_archive(
-    info: DatasetInfo, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
+    info: Source, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
 ) -> None:
     packed = base / archive.name
     was_there = packed.exists()
@@ -90,6 +87,8 @@ def download_file(
         DownloadError: Every mirror failed.
     """
     part = folder / f"{file.name}.part"
+    if part.is_symlink():  # to be carried on from, but not into a file elsewhere
+        part.unlink()
     failures: list[str] = []
     for mirror in mirrors:
         url = mirror + file.name
@@ -110,6 +109,9 @@ def download_file(
 
 def _attempt(url: str, file: DataFile, folder: Path, part: Path, progress: bool) -> str | None:
     """Try one address; None on success, else what went wrong."""
+    import pooch
+    import requests
+
     try:
         pooch.retrieve(
             url,
@@ -134,6 +136,8 @@ class _ResumingDownloader:
 
     def __call__(self, url: str, output_file: str, pooch: object, check_only: bool = False) -> None:
         """Complete the part file, then hand it over to pooch to be checked and moved."""
+        import requests
+
         have = self.part.stat().st_size if self.part.exists() else 0
         # identity: a server must not unpack or repack a .gz on the way, the hash is of the file.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -147,7 +151,7 @@ class _ResumingDownloader:
         os.replace(self.part, output_file)
 
     def _receive(self, response: requests.Response, have: int, label: str) -> None:
-        resuming = response.status_code == requests.codes.partial_content
+        resuming = response.status_code == 206  # partial content
         start = have if resuming else 0  # 200: the server sends all of it again
         length = response.headers.get("Content-Length")
         total = start + int(length) if length is not None else None
@@ -159,6 +163,16 @@ class _ResumingDownloader:
 
 
 def _progress_bar(show: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),

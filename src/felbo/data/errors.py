@@ -1,6 +1,7 @@
 """What can go wrong with a data file, each with the way out in its message."""
 
 from pathlib import Path
+from typing import Any
 
 __all__ = ["CorruptDataError", "DownloadError", "MissingDataError"]
 
@@ -18,6 +19,15 @@ class CorruptDataError(ValueError):
     def __init__(self, source: Path | str, *, expected: str, came: str, remedy: str = "") -> None:
         message = f"{source}: expected {expected}, but got {came}."
         super().__init__(f"{message} {remedy}".rstrip())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error of a worker process is pickled on its way to the caller; by default it would be
+        # made anew from its message alone, without the keyword arguments.
+        return _with_message, self.args
+
+
+def _with_message(message: str) -> CorruptDataError:
+    return CorruptDataError.__new__(CorruptDataError, message)
 
 
 class MissingDataError(FileNotFoundError):

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pooch
-
 __all__ = ["data_root", "fetch_command"]
 
 ENVIRONMENT_VARIABLE = "FELBO_DATA"
@@ -24,6 +22,8 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     from_environment = os.environ.get(ENVIRONMENT_VARIABLE)
     if from_environment:
         return Path(from_environment).expanduser().absolute()
+    import pooch  # slow to import, and only needed to find the cache
+
     return Path(pooch.os_cache("felbo"))
 
 

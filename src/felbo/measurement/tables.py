@@ -67,14 +67,14 @@ class Beyond(TableSet):
         mean, deviation = moments(x)
         unit = torch.where(deviation > 0, deviation, 1.0)
         items = (x - mean) / unit
-        start = items[rows]
-        line = start - items[partners(rows, x, self.generator)]
-        square = line.square().sum(-1, keepdim=True)
-        # Positions of all items along each line, with a at 0 and b at −1.
-        place = (line @ items.T - (line * start).sum(-1, keepdim=True)) / square.clamp_min(
-            torch.finfo(square.dtype).tiny
-        )
-        low, high = place.amin(-1, keepdim=True), place.amax(-1, keepdim=True)
+        start = items.index_select(0, rows)
+        line = start - items.index_select(0, partners(rows, x, self.generator))
+        # Positions along each line, in units of a − b and with a at 0.
+        projections = line @ items.T
+        origin = (line * start).sum(-1, keepdim=True)
+        square = line.square().sum(-1, keepdim=True).clamp_min(torch.finfo(line.dtype).tiny)
+        low = (projections.amin(-1, keepdim=True) - origin) / square
+        high = (projections.amax(-1, keepdim=True) - origin) / square
         # In (0, distance]: at zero a point would still be on the hull.
         past = self.distance * (1.0 - uniform(low.shape, x, self.generator))
         return mean + unit * (start + (high + past * (high - low)) * line)

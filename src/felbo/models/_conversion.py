@@ -92,7 +92,7 @@ def replace_layers(
 
 def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
     """Return the linear or convolutional layer that was registered last, with its name."""
-    kinds = (*WEIGHT_LAYERS, StackedLinear, Rank1Layer)
+    kinds: tuple[type[nn.Module], ...] = (*WEIGHT_LAYERS, StackedLinear, Rank1Layer)
     # A rank-1 layer holds the plain layer that it shares; it counts as one.
     inner = {
         part
@@ -101,24 +101,23 @@ def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
         for part in outer.modules()
         if part is not outer
     }
-    found: list[tuple[str, nn.Module]] = [
-        (name, part)
+    found = {
+        name: part
         for name, part in network.named_modules()
         if isinstance(part, kinds) and part not in inner
-    ]
+    }
     if not found:
         raise ValueError(
             f"{type(network).__name__} has no linear or convolutional layer, and so no last one; "
             "choose all weights instead."
         )
-    return found[-1]
+    return list(found.items())[-1]
 
 
 def check_batch_first(network: nn.Module, what: str) -> None:
-    """Refuse transformer layers that run on ``[T, B, D]``, where ``what`` needs the batch first."""
+    """Refuse attention on ``[T, B, D]``, where ``what`` needs the batch as the first axis."""
     for name, layer in network.named_modules():
-        transformer = isinstance(layer, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
-        if transformer and not layer.self_attn.batch_first:
+        if isinstance(layer, nn.MultiheadAttention) and not layer.batch_first:
             raise ValueError(
                 f"{what} needs the batch as the first axis, but {name!r} has batch_first=False: "
                 "build it with batch_first=True."

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import softplus
 
 from felbo.inputs import Inputs, run
@@ -19,7 +18,7 @@ from felbo.models._conversion import (
     selected_layers,
     unselected_modules,
 )
-from felbo.models._wrapping import own_copy
+from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 _LAYERS = (*WEIGHT_LAYERS, nn.MultiheadAttention)
@@ -100,7 +99,7 @@ class LocationScale(StochasticClassifier):
         samples = self.resolve_samples(num_samples)
         # One draw after another and not under vmap: batch normalisation has to update its
         # running statistics, and no layer has to support batched weights.
-        draws = [run(self._one_function(), x) for _ in range(samples)]
+        draws = [run(with_weights(self.network, self.draw_weights()), x) for _ in range(samples)]
         return self.checked(torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0))
 
     def draw_weights(self, *, generator: torch.Generator | None = None) -> dict[str, Tensor]:
@@ -116,10 +115,10 @@ class LocationScale(StochasticClassifier):
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
         """μ and ρ of the last linear or convolutional layer."""
-        name, layer = last_layer(self.network)
-        prefix = _joined(name, "")
-        rhos = [rho for key, rho in self.rho.named_parameters() if key.startswith(prefix)]
-        return [*layer.parameters(), *rhos]
+        means = list(last_layer(self.network)[1].parameters())
+        own = {id(mean) for mean in means}
+        rhos = self.rho.named_parameters()
+        return means + [rho for name, rho in rhos if id(self.network.get_parameter(name)) in own]
 
     def weight_kl(self) -> Tensor:
         """KL[q(w) || p(w)], summed over all weights of the converted layers; a scalar."""
@@ -133,15 +132,12 @@ class LocationScale(StochasticClassifier):
         """Iterate over the converted layers that have parameters of their own."""
         rhos = dict(self.rho.named_parameters())
         for layer in self.converted:
-            names = [name for kind in _KINDS if (name := _joined(layer, kind)) in rhos]
-            if names:
-                mean: list[Tensor] = [self.network.get_parameter(name) for name in names]
+            kinds = [kind for kind in _KINDS if _joined(layer, kind) in rhos]
+            if kinds:
+                names = [_joined(layer, kind) for kind in kinds]
+                # Attributes and not get_parameter: torch.func puts plain tensors in their place.
+                mean = [getattr(self.network.get_submodule(layer), kind) for kind in kinds]
                 yield LayerPosterior(names, mean, [softplus(rhos[name]) for name in names])
-
-    def _one_function(self) -> Callable[..., Any]:
-        """Draw the weights, and return the network with them as a function."""
-        weights = self.draw_weights()
-        return lambda *args, **kwargs: functional_call(self.network, weights, args, kwargs)
 
 
 def check_scales(rho: float, prior_std: float) -> None:

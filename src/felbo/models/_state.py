@@ -25,9 +25,9 @@ def check_same_kind(given: Tensor, own: Tensor) -> None:
     theirs, ours = unpacked(given), unpacked(own)
     if theirs["kind"] != ours["kind"]:
         raise RuntimeError(
-            f"This state dict comes from a {theirs['kind']} and the model is a {ours['kind']}. Load "
-            f"it into a {theirs['kind']} built as that one was; to start another kind of model from "
-            "its weights, wrap its network in that kind."
+            f"This state dict comes from a {theirs['kind']} and the model is a {ours['kind']}. "
+            f"Load it into a {theirs['kind']} built as that one was; to start another kind of "
+            "model from its weights, wrap its network in that kind."
         )
     different = [name for name in ours if theirs.get(name) != ours[name]]
     if different:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from felbo.models._conversion import replace_layers
 from felbo.models.base import StochasticClassifier
@@ -47,6 +49,11 @@ def check_network(network: Any) -> None:
             f"The network ends in nn.{type(last).__name__}, so that it gives probabilities. felbo "
             "takes logits and applies softmax itself: leave out the last layer, e.g. network[:-1]."
         )
+
+
+def with_weights(network: nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
+    """Return ``network`` as a function that runs it with other weights, given by their names."""
+    return lambda *args, **kwargs: functional_call(network, weights, args, kwargs)
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:

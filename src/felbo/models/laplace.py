@@ -8,13 +8,14 @@ from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp, vmap
+from torch.func import jvp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
 from felbo.inputs import Inputs, run
 from felbo.models._conversion import last_layer
 from felbo.models._laplace_torch import full_posterior
-from felbo.models._wrapping import own_copy
+from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
@@ -53,6 +54,9 @@ class SubnetworkLaplace(StochasticClassifier):
         27
     """
 
+    # Their shortcuts for evaluation have no forward-mode derivative.
+    always_training = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+
     indices: Tensor
     scale: Tensor
     prior_precision: Tensor
@@ -73,7 +77,11 @@ class SubnetworkLaplace(StochasticClassifier):
             raise ValueError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
             raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
-        self.network = own_copy(network).eval()
+        self.network = own_copy(network)
+        for part in self.network.modules():
+            if isinstance(part, nn.MultiheadAttention):
+                part.dropout = 0.0
+        self.train(network.training)
         self.training_samples = self.evaluation_samples = evaluation_samples
         chosen = _last(self.network) if subnetwork == "last" else _largest(self.network, size)
         count = len(chosen)
@@ -101,6 +109,7 @@ class SubnetworkLaplace(StochasticClassifier):
             for parameter, flag in zip(parameters, flags, strict=True):
                 parameter.requires_grad_(flag)
                 parameter.grad = None
+            self.train(self.training)
         self.fitted.fill_(True)
         return self
 
@@ -123,17 +132,17 @@ class SubnetworkLaplace(StochasticClassifier):
             weights[name], tangents[name] = weight, flat.view_as(weight)
 
         def network(moved: dict[str, Tensor]) -> Tensor:
-            return run(
-                lambda *args, **kwargs: functional_call(self.network, moved, args, kwargs), x
-            )
+            return run(with_weights(self.network, moved), x)
 
-        logits, change = jvp(network, (weights,), (tangents,))[:2]
+        with sdpa_kernel(SDPBackend.MATH):  # the one attention with a forward-mode derivative
+            logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode; the network itself stays in evaluation mode, where it was linearised."""
         super().train(mode)
         self.network.eval()
+        self._keep_in_training()
         return self
 
     def _tensors(self) -> Iterator[tuple[str, nn.Parameter, Tensor, Tensor]]:
@@ -148,12 +157,8 @@ class SubnetworkLaplace(StochasticClassifier):
             yield *named[number], self.indices[chosen] - start, chosen
 
 
-def _call_with(network: nn.Module, weights: dict[str, Tensor], /, *args: Any, **kwargs: Any) -> Any:
-    return functional_call(network, weights, args, kwargs)
-
-
 def _largest(network: nn.Module, size: int) -> Tensor:
-    flat = nn.utils.parameters_to_vector(network.parameters()).detach()
+    flat = torch.cat([weight.detach().reshape(-1) for weight in network.parameters()])
     return flat.abs().topk(min(size, len(flat))).indices.sort().values
 
 

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from felbo.layers.gaussian import standard_normal
 from felbo.models._location_scale import LocationScale
 
 _EULER_GAMMA = 0.57721566490153286
@@ -41,7 +42,7 @@ class Radial(LocationScale):
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``(ε / ‖ε‖) · |r|``, ``[D]``."""
         # One stream of normal numbers: the last one is r.
-        normal = torch.randn(size + 1, dtype=like.dtype, device=like.device, generator=generator)
+        normal = standard_normal(size + 1, like, generator)
         direction, distance = normal[:-1], normal[-1].abs()
         noise: Tensor = direction * (distance / torch.linalg.vector_norm(direction))
         return noise

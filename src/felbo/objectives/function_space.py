@@ -10,7 +10,7 @@ from torch import Tensor
 
 from felbo import dirichlet, fused
 from felbo.inputs import Inputs
-from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, checked_points
+from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
@@ -152,7 +152,7 @@ class FunctionSpaceELBO(Objective):
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         check_model(model)
-        points = [self._points(model, x, term) for term in self.terms]
+        points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
         # A draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
@@ -182,17 +182,14 @@ class FunctionSpaceELBO(Objective):
         kl = self._implementation(logits)
         return kl(logits, beta.to(logits.device), cap, self.smoothing, self.gradient)
 
-    def _points(self, model: StochasticClassifier, x: Inputs, term: Term) -> Inputs | None:
-        """Return the points of a term beside the batch; the set may ask for their divergence."""
+    def _comparison(self, model: StochasticClassifier, term: Term) -> Comparison:
+        """Return what a measurement set may ask about this step."""
 
         def divergence(points: Tensor) -> Tensor:
             logits = forward_points(model, points, self.num_samples)
             return self.divergence(logits, points, term.prior)
 
-        points = term.measurement(x, Comparison(model, divergence))
-        if points is None and term.measurement.includes_batch:
-            return None
-        return checked_points(points, x, type(term.measurement).__name__)
+        return Comparison(model, divergence)
 
     def _implementation(self, logits: Tensor) -> Callable[..., Tensor]:
         # A closed-form gradient is no use to the transforms of torch.func, and float64 asks for all

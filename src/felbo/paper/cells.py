@@ -1,9 +1,13 @@
-"""One file per finished cell, so that an interrupted study goes on where it stopped."""
+"""One file per finished cell, so that an interrupted study goes on where it stopped.
+
+A file counts if it was made with the same settings and by the same code of the study, see
+:mod:`felbo.paper.fingerprint`. It also records the versions of felbo and torch, which may differ:
+the code of felbo outside the study is not compared.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -11,8 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import felbo
+from felbo._files import write_atomically
+from felbo.paper.fingerprint import fingerprint
 from felbo.paper.results import Observation, Raw
 from felbo.paper.study import Study
+from felbo.paper.trained import keeping_weights_in
+
+
+class DamagedCellError(ValueError):
+    """A cell's file is not what a cell writes, or belongs to another cell."""
+
+
+class OutdatedCellError(ValueError):
+    """A cell's file was made with other settings or by other code."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +38,17 @@ class Cell:
     """A unit of work: one model with one seed.
 
     Attributes:
-        path: where its result is kept.
+        experiment: key of the study.
         settings: of the preset; a file made with other settings does not count.
+        code: fingerprint of the study's code; a file made by other code does not count.
+        path: where its result is kept.
     """
 
+    experiment: str
     model: str
     seed: int
     settings: Mapping[str, Any]
+    code: str
     path: Path
 
 
@@ -36,48 +58,92 @@ def cells(study: Study, models: list[str], seeds: int, preset: str, folder: Path
     Whatever is finished when a run stops then has the same seeds for every model, and no long cell
     is left alone at the end.
     """
-    settings = study.presets[preset].settings
-    home = folder / study.key / preset
     ordered = sorted(models, key=lambda model: -study.models[model])
-    return [
-        Cell(model, seed, settings, home / f"{_slug(model)}-{seed}.json")
-        for seed in range(seeds)
-        for model in ordered
-    ]
+    return _cells(study, [(m, seed) for seed in range(seeds) for m in ordered], preset, folder)
+
+
+def stored_cells(study: Study, preset: str, folder: Path) -> tuple[list[Cell], list[Path]]:
+    """List the cells that have a file, model by model, and the files that are of no cell."""
+    models = {_slug(model): model for model in study.models}
+    order = list(study.models)
+    named, strays = [], []
+    for path in sorted(_home(study, preset, folder).glob("*.json")):
+        slug, _, seed = path.stem.rpartition("-")
+        if slug in models and re.fullmatch("0|[1-9][0-9]*", seed):
+            named.append((models[slug], int(seed)))
+        else:
+            strays.append(path)
+    named.sort(key=lambda name: (order.index(name[0]), name[1]))
+    return _cells(study, named, preset, folder), strays
 
 
 def run_cell(study: Study, cell: Cell) -> None:
     """Compute a cell and write its file in one move, so that no half-written file can be read."""
     start = time.perf_counter()
-    observations = study.run(cell.model, cell.seed, cell.settings)
+    # The file lies in runs / study / preset.
+    with keeping_weights_in(cell.path.parents[2]):
+        observations = study.run(cell.model, cell.seed, cell.settings)
     content = {
         "model": cell.model,
         "seed": cell.seed,
         "settings": cell.settings,
+        "code": cell.code,
+        "felbo": felbo.__version__,
+        "torch": torch.__version__,
         "seconds": round(time.perf_counter() - start, 2),
         "observations": observations,
     }
-    cell.path.parent.mkdir(parents=True, exist_ok=True)
-    partial = cell.path.with_suffix(f".{os.getpid()}.part")
-    partial.write_text(json.dumps(content))
-    partial.replace(cell.path)
+    write_atomically(cell.path, json.dumps(content))
 
 
-def is_finished(cell: Cell) -> bool:
-    """Whether the cell's file is there and was made with the same settings."""
-    if not cell.path.exists():
-        return False
-    stored = json.loads(cell.path.read_text())["settings"]
-    return bool(stored == json.loads(json.dumps(dict(cell.settings))))
+def read_cell(cell: Cell) -> list[Raw]:
+    """Read the observations of a finished cell.
+
+    Raises:
+        FileNotFoundError: the cell has no file.
+        DamagedCellError: the file cannot be read, or holds another model or seed than its name.
+        OutdatedCellError: the file was made with other settings or by other code.
+    """
+    text = cell.path.read_bytes()
+    try:
+        content = json.loads(text)
+        identity = content["model"], content["seed"]
+        made_with = content["settings"], content.get("code")
+        rows = [Raw(cell.experiment, *_row(cell, fields)) for fields in content["observations"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DamagedCellError(f"{cell.path} is damaged ({reason})") from error
+    if identity != (cell.model, cell.seed):
+        raise DamagedCellError(
+            f"{cell.path} holds {identity[0]!r}, seed {identity[1]}, by its name it should hold "
+            f"{cell.model!r}, seed {cell.seed}"
+        )
+    # Through JSON, where tuples become lists.
+    if made_with[0] != json.loads(json.dumps(dict(cell.settings))):
+        raise OutdatedCellError(f"{cell.path} was made with other settings")
+    if made_with[1] != cell.code:
+        raise OutdatedCellError(f"{cell.path} was made by other code of the study")
+    return rows
 
 
-def read_cell(study: Study, cell: Cell) -> list[Raw]:
-    """Read the observations of a finished cell."""
-    content = json.loads(cell.path.read_text())
+def _row(cell: Cell, fields: Any) -> tuple[str, str, float, int, float]:
+    metric, shift, value = Observation(*fields)
+    if not isinstance(metric, str):
+        raise TypeError(f"{metric!r} is no name of a metric")
+    return metric, cell.model, float(shift), cell.seed, float(value)
+
+
+def _cells(study: Study, named: list[tuple[str, int]], preset: str, folder: Path) -> list[Cell]:
+    settings, code = study.presets[preset].settings, fingerprint(study.run)
+    home = _home(study, preset, folder)
     return [
-        Raw(study.key, o.metric, cell.model, o.shift, cell.seed, o.value)
-        for o in (Observation(*fields) for fields in content["observations"])
+        Cell(study.key, model, seed, settings, code, home / f"{_slug(model)}-{seed}.json")
+        for model, seed in named
     ]
+
+
+def _home(study: Study, preset: str, folder: Path) -> Path:
+    return folder / study.key / preset
 
 
 def _slug(model: str) -> str:

@@ -11,8 +11,9 @@ from threading import Event, Thread
 from typing import Any, TypeVar
 
 import joblib
-import torch
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from felbo.paper.threads import one_thread
 
 Panel = TypeVar("Panel", bound=Sequence[str])
 Result = TypeVar("Result")
@@ -77,10 +78,8 @@ def compute_panels(
 def _worker(
     compute: Callable[[Panel, Ticker], Result], panel: Panel, ticker: Ticker
 ) -> tuple[Panel, Result]:
-    # Several processes with several threads each would fight over the cores; and the number of
-    # threads has a part in the rounding, so that numbers would depend on that of the processes.
-    torch.set_num_threads(1)
-    return panel, compute(panel, ticker)
+    with one_thread():
+        return panel, compute(panel, ticker)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+
+from felbo._files import write_atomically
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
@@ -78,13 +81,13 @@ def summarise(rows: Iterable[Raw]) -> list[Summary]:
 
 
 def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Write rows to a CSV file; floats with six significant digits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        for row in rows:
-            writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
+    """Write rows to a CSV file, in one move; floats with six significant digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in row])
+    write_atomically(path, text.getvalue())
 
 
 def read_summaries(path: Path) -> list[Summary]:
@@ -92,7 +95,7 @@ def read_summaries(path: Path) -> list[Summary]:
     if not path.exists():
         name = path.stem.replace("_", "-")
         raise FileNotFoundError(f"{path} does not exist; run `felbo reproduce {name}` first.")
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         return [
             Summary(
                 row["experiment"],

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import joblib
-import torch
+from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from felbo.paper.cells import Cell, cells, is_finished, read_cell, run_cell
+from felbo import data
+from felbo._files import remove_parts, require_writable
+from felbo.data.registry import Split
+from felbo.paper.cells import (
+    Cell,
+    DamagedCellError,
+    OutdatedCellError,
+    cells,
+    read_cell,
+    run_cell,
+    stored_cells,
+)
 from felbo.paper.results import Raw, Summary, summarise, write_csv
 from felbo.paper.study import Study
+from felbo.paper.threads import one_thread
 
 
 class Outcome(NamedTuple):
@@ -35,6 +48,9 @@ def reproduce(
 ) -> Outcome:
     """Run every cell that is not finished yet and summarise all that are.
 
+    Files of cells that are damaged or outdated are named and made anew. Folders that cannot be
+    written to and data that are not there are found before anything is computed.
+
     Args:
         study: what to run.
         preset: one of the study's presets. The full one writes to ``results``, the others to a
@@ -44,24 +60,40 @@ def reproduce(
         jobs: processes, each with one torch thread.
         results: folder of tables and figures.
         runs: folder of the cells' files.
+
+    Raises:
+        ValueError: there is no such preset or model.
+        felbo.data.MissingDataError: a data set is not there and cannot be downloaded.
+        felbo._files.OutputFolderError: a folder cannot be written to.
     """
     chosen = _check_models(study, models)
     if preset not in study.presets:
         raise ValueError(f"No preset {preset!r} in {study.name}; there are {list(study.presets)}.")
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}.")
     count = study.presets[preset].seeds if seeds is None else seeds
-    pending = [c for c in cells(study, chosen, count, preset, runs) if not is_finished(c)]
-    _run(study, pending, jobs)
     home = results if preset == "paper" else results / preset
+    kept = runs / study.key / preset
+    for folder, stem in ((home, study.key), (kept, "")):
+        require_writable(folder)
+        remove_parts(folder, stem)
+    wanted = cells(study, chosen, count, preset, runs)
+    done, problems = _read(wanted)
+    _tell(problems, "made anew")
+    pending = [cell for cell in wanted if cell.path not in done]
+    if pending:
+        _look_for_data(study)
+    _run(study, pending, jobs)
     return collect(study, preset, home, runs)
 
 
 def collect(study: Study, preset: str, results: Path, runs: Path) -> Outcome:
     """Write the tables (raw and summarised) and the figure from all finished cells."""
-    most = max((int(p.stem.rsplit("-", 1)[1]) + 1 for p in _files(study, preset, runs)), default=0)
-    every = cells(study, list(study.models), most, preset, runs)
-    order = list(study.models)
-    every.sort(key=lambda cell: (order.index(cell.model), cell.seed))
-    rows = [row for cell in every if is_finished(cell) for row in read_cell(study, cell)]
+    stored, strays = stored_cells(study, preset, runs)
+    done, problems = _read(stored)
+    problems += [f"{path} is no cell of {study.name}" for path in strays]
+    _tell(problems, "left out")
+    rows = [row for found in done.values() for row in found]
     if not rows:
         raise FileNotFoundError(f"No finished cell of {study.name} under {runs}.")
     summaries = summarise(rows)
@@ -72,14 +104,38 @@ def collect(study: Study, preset: str, results: Path, runs: Path) -> Outcome:
     return Outcome(summaries, table, results / f"{study.key}.png")
 
 
-def _files(study: Study, preset: str, runs: Path) -> Iterator[Path]:
-    return (runs / study.key / preset).glob("*-*.json")
+def _read(wanted: Sequence[Cell]) -> tuple[dict[Path, list[Raw]], list[str]]:
+    """Return the rows of each finished cell by its file, and what is wrong with other files."""
+    done: dict[Path, list[Raw]] = {}
+    damaged, outdated = [], []
+    for cell in wanted:
+        try:
+            done[cell.path] = read_cell(cell)
+        except FileNotFoundError:
+            continue
+        except DamagedCellError as error:
+            damaged.append(str(error))
+        except OutdatedCellError as error:
+            outdated.append(str(error))
+    # A change of the study concerns all of its files at once, so one line is enough.
+    more = f", and {len(outdated) - 1} more files like it" if len(outdated) > 1 else ""
+    return done, damaged + [f"{first}{more}" for first in outdated[:1]]
+
+
+def _tell(problems: Sequence[str], consequence: str) -> None:
+    for problem in problems:
+        Console().print(f"{escape(problem)}: {consequence}.", soft_wrap=True)
+
+
+def _look_for_data(study: Study) -> None:
+    """Find out now, in this process, whether the study's data can be read."""
+    for name in study.data:
+        for split in get_args(Split):
+            data.load(name, split)
 
 
 def _run(study: Study, pending: list[Cell], jobs: int) -> None:
     """Compute cells; the bar advances by their relative cost, so its estimate is of use."""
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}.")
     with _bar() as bar:
         total = sum(study.models[cell.model] for cell in pending)
         task = bar.add_task(study.name, total=total, cells=f"0/{len(pending)} cells", left="")
@@ -94,9 +150,8 @@ def _run(study: Study, pending: list[Cell], jobs: int) -> None:
 
 
 def _worker(study: Study, cell: Cell) -> float:
-    # Several processes with several threads each would fight over the cores.
-    torch.set_num_threads(1)
-    run_cell(study, cell)
+    with one_thread():
+        run_cell(study, cell)
     return study.models[cell.model]
 
 

@@ -41,6 +41,7 @@ class Study:
         run: ``run(model, seed, settings)`` trains and measures one cell.
         draw: ``draw(summaries, stem)`` writes the figure.
         claims: checks the paper's statements on the measured numbers.
+        data: names of the data sets it reads, which are looked for before any cell is run.
         compared_with: the experiment of the paper whose numbers stand beside these; empty for the
             one of the same name.
     """
@@ -52,6 +53,7 @@ class Study:
     run: Callable[[str, int, Mapping[str, Any]], list[Observation]]
     draw: Callable[[Sequence[Summary], str], None]
     claims: Callable[[Sequence[Summary]], list[Claim]] = lambda summaries: []
+    data: tuple[str, ...] = ()
     compared_with: str = ""
 
     @property

@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 from torch import Tensor
 
 import felbo
+from felbo._files import require_writable, write_atomically
 from felbo.measurement import Grid
 from felbo.paper.panels import Ticker, compute_panels
 from felbo.priors import Prior
@@ -126,8 +127,10 @@ def train(
     classifier = MODELS[model]()
     objective: Any = felbo.NegativeLogLikelihood()
     if prior is not None:
+        # Asked once: the measurement points are the same in every step.
+        beliefs = prior(plane().points)
         objective = felbo.FunctionSpaceELBO(
-            prior, num_data=len(x), measurement=plane(), kl_weight=1.0
+            lambda _: beliefs, num_data=len(x), measurement=plane(), kl_weight=1.0
         )
     felbo.fit(
         classifier,
@@ -209,6 +212,7 @@ def _results(
     summary: Path,
 ) -> dict[Panel, Result]:
     """Compute all panels and write their numbers to ``summary``."""
+    require_writable(summary.parent)
     start = time.perf_counter()
     panels = [panel for row in rows for panel in row]
     cost = list(MODELS)
@@ -225,8 +229,7 @@ def _results(
         "cpu_seconds": round(sum(results[panel][0].cpu_seconds for panel in panels), 2),
         "panels": [{**panel._asdict(), **asdict(results[panel][0])} for panel in panels],
     }
-    summary.parent.mkdir(parents=True, exist_ok=True)
-    summary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_atomically(summary, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return results
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Dirichlet
+
+from felbo.inputs import Inputs, tensors
 
 
 class DirichletPrior:
     """The same Dirichlet at every x.
 
     Args:
-        concentration: β ``[K]``, all positive. Values above 1 pull predictions to the mean of the
-            prior, values below 1 push them to the corners.
+        concentration: β ``[K]``, all positive; it is copied. Values above 1 pull predictions to the
+            mean of the prior, values below 1 push them to the corners.
+
+    Attributes:
+        concentration: β ``[K]``; a change of it counts from the next call on.
 
     Example:
         >>> import torch
@@ -22,8 +29,9 @@ class DirichletPrior:
         tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, concentration: Sequence[float] | Tensor) -> None:
-        beta = torch.as_tensor(concentration).detach()
+    def __init__(self, concentration: Sequence[float] | Tensor | NDArray[Any]) -> None:
+        # as_tensor shares memory with a numpy array, so the copy is needed for every kind of input.
+        beta = torch.as_tensor(concentration).detach().clone()
         if not beta.is_floating_point():
             beta = beta.to(torch.get_default_dtype())
         if beta.dim() != 1 or len(beta) < 2:
@@ -34,15 +42,13 @@ class DirichletPrior:
         if not bool((beta > 0).all()) or not bool(beta.isfinite().all()):
             raise ValueError(f"Every concentration must be positive and finite, got {beta}.")
         self.concentration = beta
-        self._dirichlet = Dirichlet(beta, validate_args=False)
 
-    def __call__(self, x: Tensor) -> Dirichlet:
+    def __call__(self, x: Inputs) -> Dirichlet:
         """Return a Dirichlet with batch shape [], valid for every point of ``x [S, ...]``."""
-        if self.concentration.device != x.device:
-            self.concentration = self.concentration.to(x.device)
-        if self._dirichlet.concentration is not self.concentration:
-            self._dirichlet = Dirichlet(self.concentration, validate_args=False)
-        return self._dirichlet
+        # A copy, so that nobody changes the prior through what it returned, and so that a prior
+        # made in inference mode can be used in training.
+        beta = self.concentration.detach().to(next(tensors(x)).device, copy=True)
+        return Dirichlet(beta, validate_args=False)
 
 
 class UniformPrior(DirichletPrior):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
+from matplotlib.figure import Figure
+
+from felbo._files import write_atomically
 
 # Okabe and Ito (2008), "Color Universal Design": distinguishable with every kind of colour vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -25,21 +29,31 @@ STYLE = {
 }
 
 
-def save(figure: Any, stem: str) -> None:
-    """Write ``stem.png`` and ``stem.svg`` and close the figure."""
-    Path(stem).parent.mkdir(parents=True, exist_ok=True)
+def save(figure: Figure, stem: str) -> None:
+    """Write ``stem.png`` and ``stem.svg``, each in one move."""
+    png, svg = io.BytesIO(), io.BytesIO()
     # The style speaks of saving too, so it must hold here as it does in new_figure.
     with matplotlib.rc_context(STYLE):
-        figure.savefig(f"{stem}.png")
-        figure.savefig(f"{stem}.svg", metadata={"Date": None})
-    matplotlib.pyplot.close(figure)
+        figure.savefig(png, format="png")
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    write_atomically(Path(f"{stem}.png"), png.getvalue())
+    write_atomically(Path(f"{stem}.svg"), svg.getvalue())
 
 
-def new_figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return ``plt.subplots(...)`` in the common style, with a backend that needs no screen."""
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def new_figure(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    figsize: tuple[float, float],
+    squeeze: bool = True,
+    sharey: bool = False,
+    layout: Literal["constrained"] | None = None,
+) -> tuple[Any, Any]:
+    """Return a figure in the common style, and its axes.
 
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(*args, **kwargs)
-    return figure, axes
+    It is made without pyplot, which keeps every figure until it is closed and has one backend for
+    the whole process: that of the caller stays as it is, and no screen is needed.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=figsize, layout=layout)
+        return figure, figure.subplots(rows, columns, squeeze=squeeze, sharey=sharey)
