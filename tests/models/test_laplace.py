@@ -9,12 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
 from felbo.models import MAP, SubnetworkLaplace
-from felbo.networks import mlp
-
-
-@pytest.fixture
-def laplace():
-    return pytest.importorskip("laplace", reason="needs laplace-torch: pip install felbo[laplace]")
+from felbo.networks import mlp, resnet18
 
 
 def data(classes=3):
@@ -40,8 +35,8 @@ def trained(hidden, classes=3, steps=150):
     return network
 
 
-def gauss_newton(network, x):
-    """Σ_n J_nᵀ (diag p − p pᵀ) J_n for all parameters, from single gradients."""
+def gauss_newton(network, x, chosen):
+    """Σ_n J_nᵀ (diag p − p pᵀ) J_n for the chosen parameters, from single gradients."""
     total = 0
     for item in x:
         logits = network(item[None])[0]
@@ -51,7 +46,7 @@ def gauss_newton(network, x):
             )
             for logit in logits
         ]
-        jacobian, p = torch.stack(rows).double(), logits.detach().double().softmax(-1)
+        jacobian, p = torch.stack(rows).double()[:, chosen], logits.detach().double().softmax(-1)
         total = total + jacobian.T @ (p.diag() - p.outer(p)) @ jacobian
     return total
 
@@ -61,12 +56,11 @@ def weights(network):
 
 
 @pytest.mark.parametrize("size", [10_000, 7])
-@pytest.mark.usefixtures("laplace")
 def test_covariance_and_evidence_by_hand(size):
     network = trained((4,))
     model = SubnetworkLaplace(network, size=size).fit(loader())
     chosen = model.indices
-    h = gauss_newton(network, data()[0])[chosen][:, chosen]
+    h = gauss_newton(network, data()[0], chosen)
     mean = weights(network)[chosen]
     eye = torch.eye(len(mean), dtype=torch.float64)
 
@@ -80,6 +74,20 @@ def test_covariance_and_evidence_by_hand(size):
     assert evidence(best) > evidence(best / 1.3)
     covariance = (model.scale @ model.scale.T).double()
     torch.testing.assert_close(covariance, torch.linalg.inv(h + best * eye), rtol=2e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"subnetwork": "last"}, {"size": 40}])
+def test_a_resnet_is_fitted_as_by_hand(settings):
+    torch.manual_seed(0)
+    network = resnet18(3, width=2).eval()
+    x, y = torch.randn(6, 3, 32, 32), torch.arange(6) % 3
+    model = SubnetworkLaplace(network, **settings)
+    model.fit(DataLoader(TensorDataset(x, y), batch_size=4))
+    h = gauss_newton(network, x, model.indices)
+    precision = h + model.prior_precision.double() * torch.eye(len(h), dtype=torch.float64)
+    covariance = (model.scale @ model.scale.T).double()
+    torch.testing.assert_close(covariance, torch.linalg.inv(precision), rtol=2e-3, atol=1e-4)
+    assert felbo.predict(model, x, seed=0).epistemic.min() > 0
 
 
 def test_largest_takes_the_weights_of_largest_magnitude():
@@ -112,7 +120,6 @@ def test_a_step_moves_the_logits_by_the_jacobian(settings):
     torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_draws_have_the_mean_and_covariance_of_the_linearised_predictive():
     network = trained((4,))
     model = SubnetworkLaplace(network, subnetwork="last").fit(loader())
@@ -131,7 +138,6 @@ def test_draws_have_the_mean_and_covariance_of_the_linearised_predictive():
     torch.testing.assert_close(sampled, correlation, rtol=0, atol=0.1)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_is_less_sure_than_the_network_far_from_the_data():
     network = trained((16,))
     model = SubnetworkLaplace(network, size=60).fit(loader())
@@ -143,7 +149,6 @@ def test_is_less_sure_than_the_network_far_from_the_data():
     assert found.confidence.mean() < felbo.predict(MAP(network), 8 * x).confidence.mean() - 0.1
 
 
-@pytest.mark.usefixtures("laplace")
 def test_the_posterior_is_part_of_the_state():
     network = trained((4,))
     model = SubnetworkLaplace(network, size=7).fit(loader())
@@ -154,7 +159,6 @@ def test_the_posterior_is_part_of_the_state():
     assert torch.equal(found, expected)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_fit_leaves_network_flags_and_modes_alone():
     network = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3))
     network[0].weight.requires_grad_(False)
