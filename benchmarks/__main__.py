@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from benchmarks import compiled, fitting, growth, limits, loops, memory, packages, steps, study
+from benchmarks import (
+    compiled,
+    corruptions,
+    fitting,
+    growth,
+    loops,
+    memory,
+    packages,
+    points,
+    steps,
+    study,
+)
 from benchmarks.timing import Row
 
 RESULTS = Path("benchmarks/results.json")
@@ -22,11 +33,13 @@ GROUPS = {
     "fitting": fitting.rows,
     "steps": steps.rows,
     "loops": loops.rows,
+    "points": points.rows,
     "memory": memory.rows,
     "study": study.rows,
     "whole-study": study.whole_rows,
     "packages": packages.rows,
     "compiled": compiled.rows,
+    "corruptions": corruptions.rows,
 }
 # Takes longer than all others together.
 ONLY_WHEN_NAMED = ("whole-study",)
@@ -45,14 +58,15 @@ def processor() -> str:
 def table(rows: Iterable[Row]) -> str:
     """Format rows as Markdown."""
     lines = [
-        "| what | against | goal | measured | quartiles | note |",
-        "|---|---|---|---|---|---|",
+        "| what | against | goal | measured | quartiles | plain form | note |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         mark = "" if row.reached else " **(missed)**"
+        plain = "" if row.plain is None else f"{row.plain:,.2f}"
         lines.append(
             f"| {row.what} | {row.against} | {row.goal} | {row.ratio:,.2f}{mark} "
-            f"| {row.low:,.2f} to {row.high:,.2f} | {row.note} |"
+            f"| {row.low:,.2f} to {row.high:,.2f} | {plain} | {row.note} |"
         )
     return "\n".join(lines)
 
@@ -68,24 +82,13 @@ def write_page(content: dict[str, Any]) -> None:
             for g in content.get("growth", [])
         ),
     ]
-    limit_lines = [
-        "| goal | cost | number | µs each | of the plain side |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {item['row']} | {item['operation']} | {item['count']:,} | "
-            f"{item['each']:,.1f} | {item['share']:.0%} |"
-            for item in content.get("limits", [])
-        ),
-    ]
     described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
     rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
     body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
     text = PAGE.read_text()
-    for name, part in (("make bench", body), ("limits", "\n".join(limit_lines))):
-        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-        before, after = text.split(begin)[0], text.split(end)[1]
-        text = f"{before}{begin}\n{part}\n{end}{after}"
-    PAGE.write_text(text)
+    begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
+    before, after = text.split(begin)[0], text.split(end)[1]
+    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
 
 
 def main() -> None:
@@ -93,7 +96,7 @@ def main() -> None:
     parser.add_argument(
         "groups",
         nargs="*",
-        help=f"any of {', '.join(GROUPS)}, limits, growth; if none, all but {ONLY_WHEN_NAMED[0]}",
+        help=f"any of {', '.join(GROUPS)}, growth; if none, all but {ONLY_WHEN_NAMED[0]}",
     )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -110,10 +113,8 @@ def main() -> None:
     if content.get("machine") != machine:
         content = {"machine": machine, "groups": {}}
     usual = [name for name in GROUPS if name not in ONLY_WHEN_NAMED]
-    for name in arguments.groups or [*usual, "limits", "growth"]:
-        if name == "limits":
-            content["limits"] = [asdict(item) for item in limits.rows()]
-        elif name == "growth":
+    for name in arguments.groups or [*usual, "growth"]:
+        if name == "growth":
             found = list(growth.rows())
             content["growth"] = [asdict(item) for item in found]
             growth.draw(found, Path("docs/assets/growth"))

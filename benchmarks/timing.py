@@ -24,6 +24,7 @@ class Row:
         ours: median of our side; theirs likewise.
         note: what else was checked or is worth knowing.
         unit: of ours and theirs.
+        plain: the ratio with the plain implementation in place of the fused one.
     """
 
     what: str
@@ -36,6 +37,7 @@ class Row:
     theirs: float
     note: str = ""
     unit: str = "s"
+    plain: float | None = None
 
     @property
     def reached(self) -> bool:

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 
@@ -30,6 +31,15 @@ def test_existing_ensemble_is_least_sure_where_the_networks_part():
 def test_random_forest_prior_brings_the_network_nearer_to_the_forest():
     distances = load("random_forest_prior").main()
     assert distances["forest prior"] < 0.5 * distances["conventional"]
+
+
+def test_points_elsewhere_draws_a_row_for_every_set(tmp_path):
+    data = torch.randint(0, 256, (20, 3, 32, 32), dtype=torch.uint8), torch.arange(20) % 10
+    rows = load("points_elsewhere").main(str(tmp_path / "points.png"), data, epochs=1)
+    assert (tmp_path / "points.png").stat().st_size > 10_000
+    for name, points in rows.items():
+        assert points.shape == (8, 3, 32, 32)
+        assert name == "the batch" or not torch.equal(points, rows["the batch"])
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -21,7 +21,9 @@ from felbo.objectives import (
     FunctionSpaceELBO,
     Loss,
     NegativeLogLikelihood,
+    Objective,
     PriorNetwork,
+    Term,
     WeightSpaceELBO,
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
@@ -47,6 +49,7 @@ __all__ = [
     "MCDropout",
     "MeanField",
     "NegativeLogLikelihood",
+    "Objective",
     "Prediction",
     "PriorNetwork",
     "Radial",
@@ -54,6 +57,7 @@ __all__ = [
     "Scores",
     "StochasticClassifier",
     "SubnetworkLaplace",
+    "Term",
     "UniformPrior",
     "WeightSpaceELBO",
     "data",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 # A tensor [B, ...], or a tuple, list or mapping of inputs. Recursive types help no caller here.
 Inputs = Any
@@ -50,6 +51,8 @@ def map_tensors(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
 
 def batch_size(x: Inputs) -> int:
     """Return B, the number of items, on which all tensors must agree."""
+    if isinstance(x, Tensor) and x.dim():
+        return x.shape[0]
     sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
     if len(sizes) != 1:
         raise ValueError(
@@ -89,9 +92,90 @@ def logits_of(output: Any) -> Tensor:
     return logits
 
 
-def run(network: nn.Module, x: Inputs) -> Tensor:
-    """Return the logits of ``network`` on ``x``."""
+def call(network: Callable[..., Any], x: Inputs) -> Tensor:
+    """Return what ``network`` gives on ``x``: a tensor, of whatever shape."""
     if isinstance(x, Tensor):
         return logits_of(network(x))
     args, kwargs = arguments(x)
     return logits_of(network(*args, **kwargs))
+
+
+def run(network: Callable[..., Any], x: Inputs) -> Tensor:
+    """Return the logits ``[B, K]`` of ``network`` on ``x``, refusing any other shape.
+
+    Example:
+        >>> import torch
+        >>> run(torch.nn.Bilinear(2, 3, 4), (torch.zeros(5, 2), torch.zeros(5, 3))).shape
+        torch.Size([5, 4])
+    """
+    batch = batch_size(x)
+    logits = call(network, x)
+    check_logits(logits.shape, batch)
+    return logits
+
+
+def check_logits(shape: torch.Size, batch: int) -> None:
+    """Raise unless logits of this shape are ``[B, K]``: one row per input, and K ≥ 2."""
+    if len(shape) == 2 and shape[0] == batch and shape[1] >= 2:
+        return
+    problem = (
+        f"A network must give logits [{batch}, K] for {batch} inputs, K ≥ 2; got {list(shape)}."
+    )
+    if shape in ((batch,), (batch, 1)):
+        raise ValueError(
+            f"{problem} A binary problem takes two logits per input: give the last layer two "
+            "outputs, or return torch.cat([torch.zeros_like(logit), logit], -1) for a logit [B, 1]."
+        )
+    if len(shape) == 2 and shape[0] != batch:
+        raise ValueError(
+            f"{problem} Its rows are not the inputs: does it merge another axis into the batch, "
+            "or expect the batch on another axis?"
+        )
+    raise ValueError(f"{problem} Average over or flatten the other axes before the last layer.")
+
+
+def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
+    """Return inputs with numpy arrays, DataFrames and other array-likes as tensors.
+
+    Args:
+        x: a tensor, an array, or a tuple, list or mapping of them. Tensors stay as they are.
+        dtype: of arrays of floating point; arrays of integers keep theirs.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, Mapping):
+        return {name: as_inputs(part, dtype) for name, part in x.items()}
+    if isinstance(x, tuple | list) and x and not isinstance(x[0], int | float | list):
+        return tuple(as_inputs(part, dtype) for part in x)
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"Inputs must be numbers, got an array of dtype {array.dtype}: encode text and "
+            "categories as numbers first."
+        )
+    tensor = torch.as_tensor(np.ascontiguousarray(array))
+    return tensor.to(dtype) if array.dtype.kind == "f" else tensor
+
+
+def as_labels(y: Any) -> Tensor:
+    """Return labels ``[B]`` as a tensor; floating-point labels that are no integers are refused."""
+    labels = y if isinstance(y, Tensor) else torch.as_tensor(_label_array(y))
+    if labels.is_floating_point():
+        whole = labels.long()
+        if not bool((whole == labels).all()):
+            raise TypeError(
+                f"Labels must be integer class indices 0 … K − 1, got {labels.dtype} with values "
+                "that are no integers."
+            )
+        return whole
+    return labels.long() if labels.dtype == torch.bool else labels
+
+
+def _label_array(y: Any) -> Any:
+    array = np.asarray(y)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"Labels must be integer class indices 0 … K − 1, got an array of dtype {array.dtype}. "
+            "scikit-learn's LabelEncoder turns other labels into indices."
+        )
+    return np.ascontiguousarray(array)

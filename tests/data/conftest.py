@@ -10,9 +10,9 @@ import pooch
 import pytest
 
 from felbo.data import REGISTRY, DatasetInfo
-from felbo.data.registry import DataFile, Split
+from felbo.data.registry import OTHER_SOURCES, DataFile, Split
 
-from .stand_ins import idx_bytes, md5
+from .stand_ins import cifar_bytes, idx_bytes, lay_out, md5, png_bytes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -54,6 +54,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(
             REGISTRY, name, dataclasses.replace(info, mirrors=("http://127.0.0.1:9/",))
         )
+    for name, source in list(OTHER_SOURCES.items()):
+        offline = dataclasses.replace(source, mirrors=("http://127.0.0.1:9/",))
+        monkeypatch.setitem(OTHER_SOURCES, name, offline)
     monkeypatch.setenv("FELBO_DATA", str(tmp_path / "data"))
 
 
@@ -75,3 +78,27 @@ def tiny_mnist(monkeypatch: pytest.MonkeyPatch) -> tuple[DatasetInfo, dict[str, 
     )
     monkeypatch.setitem(REGISTRY, "mnist", info)
     return info, contents
+
+
+@pytest.fixture
+def tiny_cifar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A root with twelve test images of CIFAR-10 and six small textures of frost."""
+    root = tmp_path / "tiny"
+    random = np.random.default_rng(0)
+    batch = cifar_bytes(
+        random.integers(256, size=(12, 3072), dtype=np.uint8), [n % 10 for n in range(12)]
+    )
+    info = dataclasses.replace(
+        REGISTRY["cifar10"], test=(DataFile("test_batch", md5(batch)),), num_test=12
+    )
+    monkeypatch.setitem(REGISTRY, "cifar10", info)
+    lay_out(root, info, {"test_batch": batch})
+    textures = {
+        f"frost{n}.png": png_bytes(random.integers(256, size=(170, 200, 3), dtype=np.uint8))
+        for n in range(6)
+    }
+    files = tuple(DataFile(file, md5(content)) for file, content in textures.items())
+    frost = dataclasses.replace(OTHER_SOURCES["frost"], extra=files)
+    monkeypatch.setitem(OTHER_SOURCES, "frost", frost)
+    lay_out(root, frost, textures)
+    return root

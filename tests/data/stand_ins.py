@@ -2,13 +2,15 @@
 
 import gzip
 import hashlib
+import io
 import pickle
 import struct
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
-from felbo.data import DatasetInfo
+from felbo.data.registry import Source
 
 
 def md5(content: bytes) -> str:
@@ -26,7 +28,14 @@ def cifar_bytes(data: np.ndarray, labels: list[int], key: str = "labels") -> byt
     return pickle.dumps({b"data": data, key.encode(): labels}, protocol=4)
 
 
-def lay_out(root: Path, info: DatasetInfo, contents: dict[str, bytes]) -> None:
+def png_bytes(pixels: np.ndarray) -> bytes:
+    """A PNG file of uint8 [H, W, 3]."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="PNG")
+    return stream.getvalue()
+
+
+def lay_out(root: Path, info: Source, contents: dict[str, bytes]) -> None:
     folder = root / info.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():

@@ -11,8 +11,12 @@ import steps
 GOLDEN = json.loads(steps.FILE.read_text())
 
 
-@pytest.mark.parametrize(("model", "objective"), steps.cases())
-def test_fifty_float64_steps_are_unchanged(model: str, objective: str) -> None:
-    measured = steps.run(model, objective)
-    for name, expected in GOLDEN[f"{model} {objective}"].items():
-        assert measured[name] == pytest.approx(expected, rel=1e-10, abs=1e-10), name
+# Fifty steps amplify what float32 rounds differently.
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+
+
+@pytest.mark.parametrize(("model", "objective", "precision"), steps.cases())
+def test_fifty_steps_are_unchanged(model: str, objective: str, precision: str) -> None:
+    measured, tolerance = steps.run(model, objective, precision), TOLERANCE[precision]
+    for name, expected in GOLDEN[steps.key(model, objective, precision)].items():
+        assert measured[name] == pytest.approx(expected, rel=tolerance, abs=tolerance), name

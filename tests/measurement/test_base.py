@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from felbo.measurement import Augmented, Batch, Mixture
+from felbo.measurement import Augmented, Batch, MeasurementSet, Mixture, as_measurement_set
 
 
 def test_the_batch_stands_for_itself():
@@ -9,31 +9,39 @@ def test_the_batch_stands_for_itself():
     assert Batch().includes_batch
 
 
-def test_a_mixture_holds_the_points_of_all_parts_in_order():
-    x = torch.randn(3, 2)
-    mixture = Mixture(lambda x: x + 1, lambda x: x[:1] * 2)
-    torch.testing.assert_close(mixture(x), torch.cat([x + 1, x[:1] * 2]))
-    assert not mixture.includes_batch
+def test_a_function_gives_the_transformed_batch():
+    x = torch.randn(3, 1, 4, 4)
+    points = Augmented(lambda x: torch.cat([x, x.rot90(1, (2, 3))]))(x)
+    assert torch.equal(points, torch.cat([x, x.rot90(1, (2, 3))]))
+    assert not Augmented(torch.neg).includes_batch
 
 
-def test_the_batch_in_a_mixture_is_announced_and_not_repeated():
-    x = torch.randn(3, 2)
-    mixture = Mixture(Augmented(torch.neg), Batch())
-    torch.testing.assert_close(mixture(x), -x)
-    assert mixture.includes_batch
-    assert Mixture(Batch(), Batch())(x) is None
+def test_a_function_may_work_on_any_inputs():
+    x = {"tokens": torch.arange(6).view(3, 2), "mask": torch.ones(3, 2)}
+    points = Augmented(lambda x: {name: part.flip(1) for name, part in x.items()})(x)
+    assert points["tokens"].tolist() == [[1, 0], [3, 2], [5, 4]]
 
 
-def test_mixtures_nest():
-    x = torch.randn(3, 2)
-    mixture = Mixture(Mixture(Batch(), lambda x: -x), lambda x: 2 * x)
-    torch.testing.assert_close(mixture(x), torch.cat([-x, 2 * x]))
-    assert mixture.includes_batch
-    assert Mixture(Mixture(Batch()))(x) is None
+def test_what_users_pass_becomes_a_set():
+    grid = Mixture(Batch())
+    assert as_measurement_set(grid) is grid
+    assert isinstance(as_measurement_set(None), Batch)
+    assert isinstance(as_measurement_set(torch.neg), Augmented)
+    assert as_measurement_set(torch.nn.Flatten())(torch.zeros(2, 3, 4)).shape == (2, 12)
 
 
-def test_an_empty_mixture_and_a_part_without_points_are_refused():
-    with pytest.raises(ValueError, match="at least one measurement set"):
-        Mixture()
-    with pytest.raises(ValueError, match=r"use Batch\(\)"):
-        Mixture(lambda x: None)(torch.zeros(2, 1))
+@pytest.mark.parametrize("value", [Batch, 3, "batch", torch.zeros(2, 2)])
+def test_what_is_no_set_is_refused(value):
+    with pytest.raises(TypeError, match=r"an instance such as Batch\(\)"):
+        as_measurement_set(value)
+
+
+def test_a_set_of_ones_own_needs_only_the_call():
+    class Twice(MeasurementSet):
+        def __call__(self, x, comparison=None):
+            return 2 * x
+
+    assert Twice()(torch.ones(1, 1)).item() == 2
+    assert not Twice().includes_batch
+    with pytest.raises(TypeError, match="abstract"):
+        MeasurementSet()

@@ -31,10 +31,27 @@ def test_no_point_lies_outside_the_box():
     torch.testing.assert_close(points, torch.tensor([[0.0], [0.4], [0.8]]))
 
 
-def test_every_step_gets_the_same_tensor_in_the_dtype_of_the_batch():
-    grid, x = Grid([(0.0, 1.0)], step=0.5), torch.zeros(2, 1, dtype=torch.float64)
-    assert grid(x).dtype == torch.float64
-    assert grid(x) is grid(x + 1)
+def test_a_floating_batch_lends_its_dtype_and_leaves_the_grid_alone():
+    grid = Grid([(0.0, 1.0)], step=0.25)
+    for dtype in (torch.float64, torch.float16, torch.float32):
+        points = grid(torch.zeros(2, 1, dtype=dtype))
+        assert points.dtype == dtype
+        assert points.flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+        assert grid.points.dtype == torch.float32
+        # Priors that remember their last answer recognise the tensor.
+        assert grid(torch.ones(3, 1, dtype=dtype)) is points
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_an_integer_batch_does_not_collapse_the_grid(dtype):
+    grid = Grid([(0.0, 1.0)], step=0.25)
+    assert grid(torch.zeros(2, 1, dtype=dtype)).flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert grid(torch.zeros(2, 1)).flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_inputs_of_several_tensors_are_refused():
+    with pytest.raises(TypeError, match="Grid needs inputs that are one tensor, got a tuple of 2"):
+        Grid([(0.0, 1.0)], step=0.5)((torch.zeros(2, 1), torch.zeros(2, 1)))
 
 
 @pytest.mark.parametrize("bound", [(1.0, 1.0), (1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)])

@@ -27,9 +27,28 @@ def test_every_point_is_equally_likely():
 
 def test_without_a_size_every_step_gets_the_whole_pool_itself():
     data = torch.randn(5, 2)
-    pool = Pool(data)
-    assert pool(BATCH) is data
-    assert pool(BATCH) is data
+    pool, batch = Pool(data), torch.zeros(4, 2)
+    assert pool(batch) is data
+    assert pool(batch) is data
+
+
+def test_a_floating_batch_lends_its_dtype_and_leaves_the_pool_alone():
+    data = torch.rand(5, 2, dtype=torch.float64)
+    for pool in (Pool(data), Pool(data, size=5)):
+        assert pool(torch.zeros(4, 2)).dtype == torch.float32
+        assert pool.data is data
+        assert set(pool(data).flatten().tolist()) == set(data.flatten().tolist())
+    words = torch.arange(6).view(3, 2)
+    assert torch.equal(Pool(words)(torch.zeros(4, 2)), words)
+
+
+def test_a_pool_of_several_tensors_keeps_items_together():
+    data = {"a": torch.arange(10.0)[:, None], "b": (torch.arange(10), -torch.arange(10))}
+    batch = {"b": (torch.zeros(2), torch.zeros(2)), "a": torch.zeros(2, 1, dtype=torch.float64)}
+    points = Pool(data, size=6)(batch)
+    assert points["a"].dtype == torch.float64
+    assert points["a"][:, 0].tolist() == points["b"][0].tolist() == (-points["b"][1]).tolist()
+    assert len(set(points["b"][0].tolist())) == 6
 
 
 def test_a_generator_makes_the_choice_repeat():

@@ -13,7 +13,7 @@ from felbo.networks import mlp
 
 def test_exp_link_is_exactly_exp_in_the_working_range():
     model = ConcentrationNetwork(nn.Identity())
-    logits = torch.linspace(-10, 10, 41, dtype=torch.float64).reshape(-1, 1)
+    logits = torch.linspace(-10, 10, 41, dtype=torch.float64).reshape(1, -1)
     torch.testing.assert_close(model.concentration(logits), logits.exp(), rtol=1e-14, atol=0)
 
 

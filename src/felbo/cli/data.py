@@ -1,4 +1,4 @@
-"""`felbo data`: see, fetch and verify the data sets."""
+"""`felbo data`: see, fetch, verify and corrupt the data sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,30 +9,26 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from felbo.cli import corruptions
+from felbo.cli.corruptions import RootOption
 from felbo.data import (
-    NAMES,
-    REGISTRY,
     CorruptDataError,
     DatasetInfo,
     DownloadError,
     FileReport,
     FileState,
     data_root,
-    dataset_info,
     fetch,
+    source_info,
     verify,
 )
-from felbo.data.location import ENVIRONMENT_VARIABLE, fetch_command
+from felbo.data.location import fetch_command
+from felbo.data.registry import SOURCE_NAMES, Source
 
-app = typer.Typer(help="See, fetch and verify the data sets.", no_args_is_help=True)
+app = typer.Typer(help="See, fetch, verify and corrupt the data sets.", no_args_is_help=True)
+app.command("corrupt")(corruptions.corrupt)
+app.command("show-corruptions")(corruptions.show_corruptions)
 
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--root",
-        help=f"Data root; by default the folder in {ENVIRONMENT_VARIABLE}, else the user's cache.",
-    ),
-]
 STYLES = {FileState.GOOD: "green", FileState.BAD: "bold red", FileState.MISSING: "yellow"}
 
 
@@ -40,7 +36,7 @@ def known_name(name: str | None) -> str | None:
     """Turn a name out of the registry down before a command starts."""
     if name is not None:
         try:
-            dataset_info(name)
+            source_info(name)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
     return name
@@ -53,25 +49,30 @@ def list_datasets(root: RootOption = None) -> None:
     table = Table()
     for heading in ("name", "data set", "classes", "train / test", "image", "on disk", "files"):
         table.add_column(heading, no_wrap=heading == "name")
-    for info in REGISTRY.values():
-        table.add_row(*_list_row(info, base))
+    for name in SOURCE_NAMES:
+        table.add_row(*_list_row(source_info(name), base))
     console = Console()
     console.print(f"Data sets in {escape(str(base))}", soft_wrap=True)
     console.print(table)
     console.print("Fetch one with `felbo data fetch NAME`, check it with `felbo data verify NAME`.")
 
 
-def _list_row(info: DatasetInfo, base: Path) -> list[str]:
+def _list_row(info: Source, base: Path) -> list[str]:
     paths = [base / info.folder / file.name for file in info.files]
     sizes = [path.stat().st_size for path in paths if path.is_file()]
     complete = len(sizes) == len(paths)
     counted = f"{len(sizes)} of {len(paths)}"
+    described = ["–", "–", "–"]
+    if isinstance(info, DatasetInfo):
+        described = [
+            str(len(info.class_names)),
+            f"{info.num_train:,} / {info.num_test:,}",
+            "×".join(map(str, info.image_shape)),
+        ]
     return [
         info.name,
         info.title,
-        str(len(info.class_names)),
-        f"{info.num_train:,} / {info.num_test:,}",
-        "×".join(map(str, info.image_shape)),
+        *described,
         decimal(sum(sizes)) if sizes else f"– (download: {decimal(info.download_bytes)})",
         f"[green]{counted}[/green]" if complete else f"[yellow]{counted}[/yellow]",
     ]
@@ -79,7 +80,9 @@ def _list_row(info: DatasetInfo, base: Path) -> list[str]:
 
 @app.command("fetch")
 def fetch_dataset(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.", callback=known_name)],
+    name: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(SOURCE_NAMES)}.", callback=known_name)
+    ],
     root: RootOption = None,
 ) -> None:
     """Download a data set, or the files of it that are missing or bad."""
@@ -88,7 +91,7 @@ def fetch_dataset(
     except (DownloadError, CorruptDataError) as error:
         Console(stderr=True).print(f"[bold red]{escape(str(error))}[/bold red]", soft_wrap=True)
         raise typer.Exit(1) from error
-    done = f"[green]{dataset_info(name).title} is complete[/green] in {escape(str(folder))}"
+    done = f"[green]{source_info(name).title} is complete[/green] in {escape(str(folder))}"
     Console().print(done, soft_wrap=True)
 
 
@@ -106,7 +109,7 @@ def verify_datasets(
     """Compare the md5 of each file with the published one; exit with 1 when one is bad."""
     console = Console()
     base = data_root(root)
-    reports = {each: verify(each, base) for each in ([name] if name else NAMES)}
+    reports = {each: verify(each, base) for each in ([name] if name else SOURCE_NAMES)}
     if name is None:
         reports = {each: found for each, found in reports.items() if _is_here(found)}
         if not reports:
@@ -116,7 +119,7 @@ def verify_datasets(
             return
     broken = [each for each, found in reports.items() if not _is_good(found)]
     for each, found in reports.items():
-        info = dataset_info(each)
+        info = source_info(each)
         console.print(f"{info.title} in {escape(str(base / info.folder))}", soft_wrap=True)
         console.print(_verify_table(found))
     for each in broken:

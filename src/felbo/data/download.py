@@ -10,7 +10,7 @@ from felbo.data.archive import extract_expected
 from felbo.data.errors import DownloadError
 from felbo.data.integrity import FileState, report
 from felbo.data.location import data_root, fetch_command
-from felbo.data.registry import DataFile, DatasetInfo, dataset_info
+from felbo.data.registry import DataFile, Source, source_info
 
 # Imported where a download starts: they take as long as a tenth of torch, and few calls need them.
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
     """
     from filelock import FileLock
 
-    info = dataset_info(name)
+    info = source_info(name)
     base = data_root(root)
     folder = base / info.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bo
 
 
 def _fetch_archive(
-    info: DatasetInfo, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
+    info: Source, archive: DataFile, base: Path, wanted: list[DataFile], progress: bool
 ) -> None:
     packed = base / archive.name
     was_there = packed.exists()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from felbo.data.errors import CorruptDataError
 from felbo.data.location import data_root
-from felbo.data.registry import DataFile, dataset_info
+from felbo.data.registry import DataFile, source_info
 
 __all__ = ["FileReport", "FileState", "check_bytes", "verify"]
 
@@ -41,7 +41,7 @@ def verify(name: str, root: str | PathLike[str] | None = None) -> list[FileRepor
     Returns:
         One report for each file, in the order of the registry.
     """
-    info = dataset_info(name)
+    info = source_info(name)
     folder = data_root(root) / info.folder
     return [report(folder / file.name, file) for file in info.files]
 

@@ -16,6 +16,8 @@ Sources of the constants:
   training images, divided by 255, from counts of the 256 values; `tests/data/test_pixels.py`
   recomputes them. Those of CIFAR-100 are the values quoted throughout public training code
   (0.5070751592371323, …), rounded, and are recomputed only where its training file is at hand.
+* Frost textures: `ImageNet-C/create_c/` in https://github.com/hendrycks/robustness, which gives no
+  hashes; the md5 are of the files in its master branch at 8190fe32.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,18 @@ from typing import Literal
 
 from felbo.data.class_names import CIFAR10, CIFAR100, DIGITS, FASHION
 
-__all__ = ["NAMES", "REGISTRY", "DataFile", "DatasetInfo", "Format", "Split", "dataset_info"]
+__all__ = [
+    "NAMES",
+    "REGISTRY",
+    "SOURCE_NAMES",
+    "DataFile",
+    "DatasetInfo",
+    "Format",
+    "Source",
+    "Split",
+    "dataset_info",
+    "source_info",
+]
 
 Split = Literal["train", "test"]
 Format = Literal["idx", "cifar"]
@@ -44,22 +57,44 @@ class DataFile:
         return md5 in (self.md5, self.repackaged_md5)
 
 
-@dataclass(frozen=True)
-class DatasetInfo:
-    """Everything needed to find, fetch, check, read and normalise one data set.
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Published files that lie in one folder: what it takes to find, fetch and check them.
 
     Attributes:
-        name: The name that :func:`felbo.data.load` takes.
+        name: The name that :func:`felbo.data.fetch` takes.
         title: The name that people use.
         homepage: Where its publisher describes it.
-        format: `"idx"`: images, then labels; `"cifar"`: pickled batches of both.
         folder: Where its files lie below the data root.
-        train: The files of the training split, in reading order.
-        test: The files of the test split.
-        extra: Files that are fetched and verified but not needed for reading.
-        archive: The one file to download where the publisher packs the others.
         mirrors: Addresses to which a file's name is added, tried in turn.
         download_bytes: How much a full download transfers.
+        extra: Files that belong to no split.
+        archive: The one file to download where the publisher packs the others.
+    """
+
+    name: str
+    title: str
+    homepage: str
+    folder: str
+    mirrors: tuple[str, ...]
+    download_bytes: int
+    extra: tuple[DataFile, ...] = ()
+    archive: DataFile | None = None
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Every file below `folder`."""
+        return self.extra
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetInfo(Source):
+    """A source of labelled images, with what is needed to read and normalise them.
+
+    Attributes:
+        format: `"idx"`: images, then labels; `"cifar"`: pickled batches of both.
+        train: The files of the training split, in reading order.
+        test: The files of the test split.
         image_shape: (C, H, W) of one image.
         num_train: Images in the training split.
         num_test: Images in the test split.
@@ -68,23 +103,15 @@ class DatasetInfo:
         std: Standard deviation of each channel over the training pixels, in [0, 1].
     """
 
-    name: str
-    title: str
-    homepage: str
     format: Format
-    folder: str
     train: tuple[DataFile, ...]
     test: tuple[DataFile, ...]
-    mirrors: tuple[str, ...]
-    download_bytes: int
     image_shape: tuple[int, int, int]
     num_train: int
     num_test: int
     class_names: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    extra: tuple[DataFile, ...] = ()
-    archive: DataFile | None = None
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -224,10 +251,30 @@ CIFAR100_INFO = DatasetInfo(
     std=(0.26733429, 0.25643846, 0.27615047),
 )
 
+FROST = Source(
+    name="frost",
+    title="Frost textures",
+    homepage="https://github.com/hendrycks/robustness",
+    folder="frost",
+    extra=(
+        DataFile("frost1.png", "6ead634ace1f366d77e87078b465863c"),
+        DataFile("frost2.png", "98f0d2b1d74a048d3bc9c7ecfd886939"),
+        DataFile("frost3.png", "b3ed8eb147824261888e730f916c0d8b"),
+        DataFile("frost4.jpg", "d70b9d6aa0b1fe7bd8133b113787e078"),
+        DataFile("frost5.jpg", "50984ae2c871b7df2c28f1d71ca460a0"),
+        DataFile("frost6.jpg", "bd01b8fc7c34a4ff3265c6fb476cff7b"),
+    ),
+    mirrors=("https://raw.githubusercontent.com/hendrycks/robustness/master/ImageNet-C/create_c/",),
+    download_bytes=2_080_003,
+)
+
 REGISTRY: Mapping[str, DatasetInfo] = {
     info.name: info for info in (MNIST_INFO, FASHION_MNIST_INFO, CIFAR10_INFO, CIFAR100_INFO)
 }
 NAMES: tuple[str, ...] = tuple(REGISTRY)
+# What is fetched and checked like a data set but holds no labelled images.
+OTHER_SOURCES: Mapping[str, Source] = {FROST.name: FROST}
+SOURCE_NAMES: tuple[str, ...] = (*NAMES, *OTHER_SOURCES)
 
 
 def dataset_info(name: str) -> DatasetInfo:
@@ -239,6 +286,24 @@ def dataset_info(name: str) -> DatasetInfo:
     """
     if name in REGISTRY:
         return REGISTRY[name]
-    near = get_close_matches(str(name).lower(), REGISTRY, n=1)
+    raise ValueError(_unknown(name, "a data set", NAMES))
+
+
+def source_info(name: str) -> Source:
+    """Look up anything that can be fetched: a data set, or the textures of frost.
+
+    Example:
+        >>> len(source_info("frost").files)
+        6
+    """
+    if name in OTHER_SOURCES:
+        return OTHER_SOURCES[name]
+    if name in REGISTRY:
+        return REGISTRY[name]
+    raise ValueError(_unknown(name, "a data source", SOURCE_NAMES))
+
+
+def _unknown(name: str, kind: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(str(name).lower(), known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"Expected a data set out of {', '.join(REGISTRY)}, but got {name!r}.{hint}")
+    return f"Expected {kind} out of {', '.join(known)}, but got {name!r}.{hint}"

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.evaluation.prediction import Prediction
+from felbo.inputs import as_labels
+from felbo.objectives.checks import check_label_range
 
 
 class Scores(NamedTuple):
@@ -27,12 +30,14 @@ class Scores(NamedTuple):
 
 
 @torch.no_grad()
-def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int = 15) -> Scores:
+def score(
+    probs: Tensor | Prediction, labels: Tensor, *, smoothing: float = 1e-4, bins: int = 15
+) -> Scores:
     """Score predicted class probabilities against labels.
 
     Args:
-        probs: predictive ``[B, K]``.
-        labels: ``[B]``.
+        probs: predictive ``[B, K]``, or the :class:`Prediction` that holds it.
+        labels: ``[B]``, integers in 0 … K − 1.
         smoothing: γ of ``p ← (1 − γ) p + γ / K``, for the log-likelihood only, so that one
             confident mistake counts −11.5 nats (K = 10) and not −∞.
         bins: of the calibration error.
@@ -48,6 +53,8 @@ def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int =
         multiclass_calibration_error,
     )
 
+    probs = probs.probs if isinstance(probs, Prediction) else probs
+    labels = as_labels(labels).to(probs.device)
     if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
         raise ValueError(
             "Expected probs [B, K] and labels [B] of at least one item, got "
@@ -58,6 +65,7 @@ def score(probs: Tensor, labels: Tensor, *, smoothing: float = 1e-4, bins: int =
             "probs must be probabilities, each row with sum 1; apply softmax to logits."
         )
     classes, labels = probs.shape[-1], labels.long()
+    check_label_range(labels.cpu(), classes)
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
     # Confidences of exactly 1 belong to the last bin; torchmetrics would open another one for them.

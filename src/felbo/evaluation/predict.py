@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
-from felbo._softmax import softmax
-from felbo.dirichlet._validation import check_draws, check_simplex
+from felbo import fused
+from felbo.dirichlet.validation import check_draws, check_simplex
 from felbo.evaluation.prediction import Prediction, Spread, concatenate, summarise
-from felbo.models import ConcentrationNetwork, StochasticClassifier
+from felbo.inputs import Inputs, as_inputs, map_tensors, run, tensors
+from felbo.models import StochasticClassifier
+from felbo.models.modes import evaluation_mode
+from felbo.models.unwrap import unwrap
 from felbo.random import torch_seed
 
-Inputs = Tensor | Iterable[Any]
+Draw = Callable[[Inputs], Tensor]
 
 
 @torch.no_grad()
 def predict(
-    model: StochasticClassifier | Sequence[nn.Module] | nn.ModuleList | Tensor,
-    x: Inputs | None = None,
+    model: nn.Module | Sequence[nn.Module] | Tensor,
+    x: Inputs | Iterable[Any] | None = None,
     *,
     num_samples: int | None = None,
     num_data: int = 1_000_000,
@@ -34,14 +37,16 @@ def predict(
     Args:
         model: one of
 
-            - a stochastic classifier;
+            - a stochastic classifier, also inside a wrapper (compiled, averaged, distributed);
             - a list of trained networks, each giving logits ``[B, K]``: an ensemble that exists
               already, with one draw per network;
             - draws that exist already, as class probabilities ``[M, B, K]``, with no ``x``.
 
-            Models run in evaluation mode and are left in the mode they came in.
-        x: inputs ``[B, ...]``, or batches of them as a ``DataLoader`` gives (``x``, or ``(x, y)``
-            of which y is ignored); results come in the loader's order.
+            Models run in evaluation mode, and every module is left in the mode it came in.
+        x: inputs ``[B, ...]`` as a tensor, array or DataFrame, or a tuple or dict of these for a
+            network with several arguments; or batches, from a ``DataLoader``, a ``Dataset``, a list
+            or an iterator: ``x``, ``(x, y)``, or dicts, of which y and ``"labels"`` are left out.
+            Results come in the order of the inputs.
         num_samples: draws; ``None`` takes the model's evaluation default.
         num_data: N, the cap of the fitted precision (the size of the training set in the paper).
         batch_size: inputs per forward pass; batches of a loader are taken as they come.
@@ -50,6 +55,9 @@ def predict(
 
     Returns:
         Probabilities, concentration, precision and uncertainties, on the model's device.
+
+    Raises:
+        ValueError: if a prediction is not finite, as for inputs that hold NaN.
 
     Example:
         >>> import torch, felbo
@@ -68,23 +76,26 @@ def predict(
         return _from_draws(model, x, num_samples, num_data, smoothing)
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
-    if isinstance(model, ConcentrationNetwork):
-        with _evaluation_mode([model]):
-            batches = _batches(x, batch_size, _device(model))
-            log_alpha = concatenate([model(batch, 1)[0] for batch in batches])
-        return Prediction(softmax(log_alpha), log_alpha.exp())
-    modules, draw = _source(model, num_samples)
-    probs, spreads = [], []
-    with _evaluation_mode(modules), torch_seed(seed):
-        for batch in _batches(x, batch_size, _device(modules[0])):
-            mean, spread = summarise(softmax(draw(batch)), smoothing)
-            probs.append(mean)
+    modules, draw, direct = _source(model, num_samples)
+    means: list[Tensor] = []
+    spreads: list[Tensor] = []
+    count = 0
+    with evaluation_mode(modules), torch_seed(seed):
+        for batch in _batches(x, batch_size, modules[0]):
+            logits = _widened(draw(batch))
+            probs, count = fused.softmax(logits), len(logits)
+            mean, spread = (probs[0], logits[0].exp()) if direct else summarise(probs, smoothing)
+            _check_finite(mean, sum(len(part) for part in means))
+            means.append(mean)
             spreads.append(spread)
-    return Prediction(concatenate(probs), Spread(concatenate(spreads), smoothing, num_data))
+    source = concatenate(spreads)
+    return Prediction(
+        concatenate(means), source if direct else Spread(count, source, smoothing, num_data)
+    )
 
 
 def _from_draws(
-    draws: Tensor, x: Inputs | None, num_samples: int | None, num_data: int, smoothing: float
+    draws: Tensor, x: Any, num_samples: int | None, num_data: int, smoothing: float
 ) -> Prediction:
     if x is not None:
         raise TypeError("Draws [M, B, K] are predictions already: pass them alone, without x.")
@@ -97,80 +108,91 @@ def _from_draws(
         )
     check_draws(draws)
     check_simplex(draws)
-    mean, spread = summarise(draws.detach().clone(), smoothing)
-    return Prediction(mean, Spread(spread, smoothing, num_data))
+    mean, spread = summarise(draws.detach(), smoothing)
+    return Prediction(mean, Spread(len(draws), spread, smoothing, num_data))
 
 
 def _source(
-    model: StochasticClassifier | Sequence[nn.Module] | nn.ModuleList, num_samples: int | None
-) -> tuple[Sequence[nn.Module], Callable[[Tensor], Tensor]]:
-    """Return the modules that will run, and the function from a batch to logits ``[M, B, K]``."""
-    if isinstance(model, StochasticClassifier):
-        return [model], lambda batch: model(batch, num_samples)
+    model: nn.Module | Sequence[nn.Module], num_samples: int | None
+) -> tuple[Sequence[nn.Module], Draw, bool]:
+    """Return the modules that will run, the function from a batch to logits ``[M, B, K]``.
+
+    And whether these are log α of a Dirichlet that the model gives directly.
+    """
     if isinstance(model, list | tuple | nn.ModuleList):
         networks = list(model)
         _check_networks(networks, num_samples)
-        return networks, lambda batch: _member_logits(networks, batch)
-    if isinstance(model, nn.Module):
+        return networks, lambda batch: _member_logits(networks, batch), False
+    if not isinstance(model, nn.Module):
         raise TypeError(
-            f"{type(model).__name__} is a plain network with one prediction per input. Pass "
-            "felbo.MAP(network), or a list of networks that were trained separately."
+            "predict takes a stochastic classifier, a list of networks or draws [M, B, K], "
+            f"got {type(model).__name__}."
         )
-    raise TypeError(
-        "predict takes a stochastic classifier, a list of networks or draws [M, B, K], "
-        f"got {type(model).__name__}."
-    )
+    direct = unwrap(model).gives_concentration
+    return [model], lambda batch: model(batch, 1 if direct else num_samples), direct
 
 
-def _member_logits(networks: Sequence[nn.Module], batch: Tensor) -> Tensor:
-    logits: list[Tensor] = [network(batch) for network in networks]
+def _member_logits(networks: Sequence[nn.Module], batch: Inputs) -> Tensor:
+    logits = [run(network, batch) for network in networks]
     shapes = [list(part.shape) for part in logits]
-    if len(shapes[0]) != 2 or any(shape != shapes[0] for shape in shapes):
+    items = len(next(tensors(batch)))
+    if shapes[0][:1] != [items] or len(shapes[0]) != 2 or any(s != shapes[0] for s in shapes):
         raise ValueError(
-            f"Every network should give logits [{len(batch)}, K] with the same number of classes "
-            f"K, got {shapes}."
+            f"Every network should give logits [{items}, K] with the same number of classes K, "
+            f"got {shapes}."
         )
     return torch.stack(logits)
 
 
-def _batches(x: Inputs, batch_size: int, device: torch.device | None) -> Iterator[Tensor]:
+def _batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
     """Yield inputs on the device of the model."""
+    parameter = next(module.parameters(), torch.empty(0))
+    dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
     empty = True
-    for item in torch.split(x, batch_size) if isinstance(x, Tensor) else x:
-        batch = item[0] if isinstance(item, list | tuple) and item else item
-        if not isinstance(batch, Tensor):
-            raise TypeError(
-                "x must be a tensor, or give batches that are tensors x or pairs (x, y); "
-                f"got a {type(x).__name__} of {type(item).__name__}."
-            )
+    for item in _items(x, size, dtype):
         empty = False
-        yield batch if device is None else batch.to(device)
+        yield map_tensors(lambda part: part.to(parameter.device), as_inputs(item, dtype))
     if empty:
         raise ValueError("x gave no batch: there is nothing to predict.")
 
 
-def _device(module: nn.Module) -> torch.device | None:
-    parameter = next(module.parameters(), None)
-    return None if parameter is None else parameter.device
+def _items(x: Any, size: int, dtype: torch.dtype) -> Iterator[Any]:
+    if isinstance(x, Dataset):
+        x = DataLoader(x, size)
+    if isinstance(x, Mapping | tuple) or hasattr(x, "shape"):
+        inputs = as_inputs(x, dtype)
+        for start in range(0, len(next(tensors(inputs))), size):
+            yield _rows(inputs, start, size)
+        return
+    for item in x:
+        if isinstance(item, Mapping):
+            yield {name: part for name, part in item.items() if name != "labels"}
+        else:
+            yield item[0] if isinstance(item, list | tuple) and item else item
 
 
-@contextmanager
-def _evaluation_mode(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Put modules into evaluation mode; afterwards every part gets its own mode back."""
-    modes = [(part, part.training) for module in modules for part in module.modules()]
-    try:
-        for module in modules:
-            module.eval()
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
+def _rows(inputs: Inputs, start: int, size: int) -> Inputs:
+    return map_tensors(lambda part: part[start : start + size], inputs)
+
+
+def _widened(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def _check_finite(probs: Tensor, before: int) -> None:
+    good = probs.isfinite().all(-1)
+    if not bool(good.all()):
+        index = before + int((~good).nonzero()[0])
+        raise ValueError(
+            f"The prediction for input {index} is not finite: does this input hold NaN or "
+            "infinity, or the model a weight that does?"
+        )
 
 
 def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-    if num_data < 1:
+    if not 1 <= num_data < float("inf"):
         raise ValueError(f"num_data is the number of training examples, got {num_data}.")
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")

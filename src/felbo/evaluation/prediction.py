@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,23 +11,23 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._constants import scalar
-from felbo.dirichlet._statistics import spread_of_draws
 
 
 @dataclass(frozen=True)
 class Spread:
     """What is left of M draws at B inputs: enough to fit their Dirichlet later.
 
-    Besides the mean ā, the likelihood of the precision needs of the draws only the number
+    Besides the mean ā, the likelihood of the precision needs of the draws only their spread,
     ``D = Σ_k ā_k (log ā_k − l̄_k)`` per input, with l̄ the mean of their logarithms.
 
     Attributes:
+        draws: M.
         value: D of the smoothed draws ``[B]``, float64.
         smoothing: γ of the smoothing.
         max_precision: cap of the fitted precision.
     """
 
+    draws: int
     value: Tensor
     smoothing: float
     max_precision: float
@@ -34,10 +35,8 @@ class Spread:
     def fit(self, probs: Tensor) -> tuple[Tensor, Tensor]:
         """Return α ``[B, K]`` and z ``[B]`` of draws with mean ``probs [B, K]``."""
         mean = dirichlet.smooth(probs.double(), self.smoothing)
-        # Any l̄ with the same D has the same maximum.
-        mean_log = mean.log() - self.value.unsqueeze(-1)
         cap = max(self.max_precision, float(probs.shape[-1]))
-        fitted = dirichlet.fit_statistics(mean, mean_log, max_precision=cap)
+        fitted = dirichlet.fit_spread(mean, self.value, max_precision=cap)
         return fitted.concentration.to(probs.dtype), fitted.precision.to(probs.dtype)
 
 
@@ -86,6 +85,11 @@ class Prediction:
         """Probability of the most probable class ``[B]``."""
         return self.probs.amax(-1)
 
+    @property
+    def is_random(self) -> bool:
+        """Whether several draws, or a Dirichlet of the model's own, stand behind the prediction."""
+        return isinstance(self.source, Tensor) or self.source.draws > 1
+
     @cached_property
     def _uncertainty(self) -> dirichlet.Uncertainty:
         return dirichlet.uncertainty(self.concentration)
@@ -97,12 +101,25 @@ class Prediction:
 
     @property
     def aleatoric(self) -> Tensor:
-        """Expected entropy under the Dirichlet: what no model could resolve ``[B]``."""
-        return self._uncertainty.aleatoric
+        """Expected entropy under the Dirichlet: what no model could resolve ``[B]``.
+
+        A single draw cannot tell the two kinds apart: all of its entropy counts as this one.
+        """
+        return self._uncertainty.aleatoric if self.is_random else self._uncertainty.total
 
     @property
     def epistemic(self) -> Tensor:
-        """Mutual information of label and function: what more data could resolve ``[B]``."""
+        """Mutual information of label and function: what more data could resolve ``[B]``.
+
+        A single draw says nothing about it: NaN, with a warning.
+        """
+        if not self.is_random:
+            warnings.warn(
+                "One draw has no epistemic uncertainty to show: it is NaN. Use total, or a model "
+                "with several draws (MCDropout, Ensemble, Radial, Rank1).",
+                stacklevel=2,
+            )
+            return torch.full_like(self._uncertainty.epistemic, torch.nan)
         return self._uncertainty.epistemic
 
     def __len__(self) -> int:
@@ -111,27 +128,11 @@ class Prediction:
 
 
 def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Reduce draws ``[M, B, K]`` to their mean ``[B, K]`` and their D ``[B]``.
-
-    The draws are overwritten: they are the largest tensor of a prediction.
-    """
+    """Reduce draws ``[M, B, K]`` to their mean ``[B, K]`` and their spread D ``[B]``."""
     if len(probs) == 1:
         # One draw has no spread; rounding must not give it one.
-        mean = probs[0]
-        return mean, torch.zeros(len(mean), dtype=torch.float64, device=mean.device)
-    if smoothing == 0.0:
-        mean, spread = spread_of_draws(probs)
-        return mean.to(probs.dtype), spread
-    draws, classes = len(probs), probs.shape[-1]
-    mean = probs.mean(0)
-    # D is a small difference if the draws nearly agree. With e = f / f_1 − 1, which is small then
-    # and exact, it is Σ_k ā_k (log(1 + ē_k) − mean log(1 + e_k)).
-    first = torch.add(scalar(smoothing / classes, probs), probs[0], alpha=1 - smoothing)
-    excess = probs[1:].sub_(probs[0]).mul_(torch.div(scalar(1 - smoothing, probs), first))
-    mean_excess = excess.sum(0).mul_(1.0 / draws)
-    gap = mean_excess.log1p().sub_(excess.log1p_().sum(0), alpha=1.0 / draws)
-    smoothed_mean = torch.addcmul(first, first, mean_excess)
-    return mean, gap.mul_(smoothed_mean).sum(-1).clamp_(min=0.0).double()
+        return probs[0], probs.new_zeros(probs.shape[1], dtype=torch.float64)
+    return probs.mean(0), dirichlet.spread(dirichlet.smooth(probs.double(), smoothing))
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:

@@ -1,9 +1,10 @@
-"""Closed-form divergence between Gaussians with independent components."""
+"""Gaussians with independent components: draws, and their divergence in closed form."""
 
 from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 
@@ -28,3 +29,11 @@ def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: float, prior_std: float) 
     """
     quadratic = (std.square() + (mean - prior_mean).square()) / (2 * prior_std**2)
     return (math.log(prior_std) - std.log() + quadratic - 0.5).sum()
+
+
+def standard_normal(size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Draw ε ~ N(0, I), ``[size]``, with the dtype and device of ``like``."""
+    if generator is None:
+        # torch.compile does not take the argument together with a size that it keeps open.
+        return torch.randn(size, dtype=like.dtype, device=like.device)
+    return torch.randn(size, dtype=like.dtype, device=like.device, generator=generator)

@@ -2,72 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+from felbo.inputs import map_tensors
 
 
-def recomputed(network: nn.Module, x: Tensor) -> Tensor:
-    """Return ``network(x)``; the backward pass computes the activations a second time.
+def recomputed(network: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """Return ``network(*args, **kwargs)``; the backward pass computes the activations once more.
 
-    In a chain of layers (``nn.Sequential``), the links up to the largest activations do not keep
-    theirs then either, but compute them a third time when their turn comes: of these, one link at
-    a time is held. A chain with layers that overwrite their input (``inplace=True``) is taken as a
-    whole.
-
-    Random numbers are repeated, and the later passes leave the running statistics of batch
-    normalisation as the first one left them, so that values, gradients and buffers are those of
-    ``network(x)``.
+    Random numbers are repeated, and the second pass leaves the running statistics of batch
+    normalisation as the first one left them, so that values, gradients and buffers are those of a
+    plain call.
     """
-    overwrites = any(getattr(module, "inplace", False) for module in network.modules())
-    links = [network] if overwrites else list(_links(network))
 
-    def chain(x: Tensor) -> Tensor:
-        largest = 0
-        for link in links:
-            # Between links there may be other things, such as the two results of an LSTM.
-            size = x.numel() if isinstance(x, Tensor) else 0
-            x = _checked(link, x) if size >= max(largest, 1) else link(x)
-            largest = max(largest, size)
-        return x
-
-    return _checkpointed(network, chain if len(links) > 1 else network, x)
-
-
-def _links(network: nn.Module) -> Iterator[nn.Module]:
-    # A subclass may do more than call its children in turn, and hooks would be passed over.
-    if type(network) is nn.Sequential and not any(getattr(network, hooks) for hooks in _HOOKS):
-        for child in network:
-            yield from _links(child)
-    else:
-        yield network
-
-
-def _checked(link: nn.Module, x: Tensor) -> Tensor:
-    version = x._version
-    result = _checkpointed(link, link, x)
-    if x._version != version:
-        # Computed again from what it left behind, its gradients would be wrong.
-        raise RuntimeError(
-            f"{type(link).__name__} overwrites its input, which low_memory=True has to keep. Use "
-            "the form of the operation that does not work in place."
-        )
-    return result
-
-
-def _checkpointed(owner: nn.Module, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Call a function of the layers of ``owner``, keeping nothing but its input."""
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # On copies: a network that overwrites its input would start its second pass from that.
+        return network(*map_tensors(Tensor.clone, args), **map_tensors(Tensor.clone, kwargs))
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-        return nullcontext(), _buffers_kept(owner)
+        return nullcontext(), _buffers_kept(network)
 
-    result: Tensor = checkpoint(function, x, use_reentrant=False, context_fn=contexts)
-    return result
+    return checkpoint(run, *args, use_reentrant=False, context_fn=contexts, **kwargs)
 
 
 @contextmanager

@@ -85,8 +85,9 @@ class StackedMLP(nn.Module):
             and all(p.requires_grad for p in parameters)
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map ``x [B, ...]`` to logits ``[M, B, K]``."""
+    def forward(self, input: Tensor) -> Tensor:
+        """Map ``input [B, ...]``, called as in ``nn.Sequential``, to logits ``[M, B, K]``."""
+        x = input
         if x.dim() != 2 and not isinstance(self.layers[0], nn.Flatten):
             raise ValueError(
                 "Expected inputs [B, D], since the networks do not begin with nn.Flatten(); "
@@ -107,11 +108,9 @@ class StackedMLP(nn.Module):
 
 
 def _is_plain(network: nn.Sequential) -> bool:
-    if any(module._forward_hooks or module._forward_pre_hooks for module in network.modules()):
-        return False
-    return all(
+    return not any(_has_hooks(module) for module in network.modules()) and all(
         type(layer) in _ELEMENTWISE
-        or (type(layer) is nn.Linear and "weight" in layer._parameters)
+        or (type(layer) is nn.Linear and _owns_weight(layer))
         or (
             type(layer) is nn.Flatten
             and position == 0
@@ -119,6 +118,22 @@ def _is_plain(network: nn.Sequential) -> bool:
         )
         for position, layer in enumerate(network)
     )
+
+
+def _owns_weight(layer: nn.Linear) -> bool:
+    return any(name == "weight" for name, _ in layer.named_parameters(recurse=False))
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    # A module does not tell; the handle of a new hook knows where the others are.
+    handles = [
+        module.register_forward_pre_hook(lambda *_: None),
+        module.register_forward_hook(lambda *_: None),
+    ]
+    found = any(len(handle.hooks_dict_ref() or ()) > 1 for handle in handles)
+    for handle in handles:
+        handle.remove()
+    return found
 
 
 def _stack_column(column: Sequence[nn.Module]) -> nn.Module:

@@ -1,57 +1,120 @@
-"""What a measurement set is, and how to combine several."""
+"""What a measurement set is: the points at which posterior and prior are compared in a step."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-# Batch inputs [B, ...] -> measurement points [S, ...]; None stands for the batch itself. A set with
-# a true attribute `includes_batch` returns points that come in addition to the batch. In both cases
-# the objective uses the batch's own forward pass a second time instead of running it again.
-MeasurementSet = Callable[[Tensor], Tensor | None]
+from felbo.inputs import Inputs
+from felbo.measurement.checks import checked_points
+from felbo.models import StochasticClassifier
 
 
-class Batch:
+class Comparison(NamedTuple):
+    """What an objective offers a measurement set in a step.
+
+    Attributes:
+        model: the model that is trained.
+        divergence: maps points ``[S, ...]`` to the KL divergence between posterior and prior at
+            each of them ``[S]``, differentiable in the points.
+    """
+
+    model: StochasticClassifier
+    divergence: Callable[[Tensor], Tensor]
+
+
+class MeasurementSet(ABC):
+    """Maps the inputs of a batch to measurement points.
+
+    A subclass implements ``__call__``; a plain function ``x -> points`` becomes one with
+    :class:`Augmented`.
+
+    Attributes:
+        includes_batch: True if the batch itself is measured too; its forward pass is shared.
+    """
+
+    includes_batch: bool = False
+
+    @abstractmethod
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs | None:
+        """Return the points beside the batch.
+
+        Args:
+            x: inputs of the batch ``[B, ...]``.
+            comparison: the model and its divergence from the prior, for sets that look for points
+                where the two differ.
+
+        Returns:
+            Points ``[S, ...]`` of the structure and item shape of ``x``. ``None`` if there are none
+            beside the batch, which only a set that includes the batch may return.
+        """
+
+
+class Batch(MeasurementSet):
     """The training batch itself."""
 
     includes_batch = True
 
-    def __call__(self, x: Tensor) -> None:
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> None:
         """Return ``None``: no points beside the batch."""
         return None
 
 
-class Mixture:
-    """The union of several measurement sets.
+class Augmented(MeasurementSet):
+    """``fn(x)``, for instance the batch rotated by 90°.
 
     Args:
-        sets: the parts; with :class:`Batch` among them the batch's forward pass is shared.
+        fn: maps the inputs of a batch to points of the same structure and item shape.
 
     Example:
         >>> import torch
-        >>> enriched = Mixture(Batch(), lambda x: -x)
-        >>> enriched(torch.ones(2, 1))
+        >>> Augmented(torch.neg)(torch.ones(2, 1))
         tensor([[-1.],
                 [-1.]])
-        >>> enriched.includes_batch
-        True
     """
 
-    def __init__(self, *sets: MeasurementSet) -> None:
-        if not sets:
-            raise ValueError("A mixture needs at least one measurement set.")
-        self.sets = sets
-        self.includes_batch = any(getattr(part, "includes_batch", False) for part in sets)
+    def __init__(self, fn: Callable[[Inputs], Inputs]) -> None:
+        self.fn = fn
 
-    def __call__(self, x: Tensor) -> Tensor | None:
-        """Return the points of all parts beside the batch ``[S, ...]``, or ``None`` if none."""
-        points = []
-        for part in self.sets:
-            found = part(x)
-            if found is not None:
-                points.append(found)
-            elif not getattr(part, "includes_batch", False):
-                raise ValueError(f"{part!r} returned None; in a mixture use Batch() for the batch.")
-        return torch.cat(points) if points else None
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
+        """Return ``fn(x)``."""
+        return self.fn(x)
+
+
+def points_of(
+    measurement: MeasurementSet, x: Inputs, comparison: Comparison | None = None
+) -> Inputs | None:
+    """Return the checked points of a measurement set beside the batch; ``None`` if it has none."""
+    points = measurement(x, comparison)
+    if points is None and measurement.includes_batch:
+        return None
+    return checked_points(points, x, type(measurement).__name__)
+
+
+def as_measurement_set(
+    value: MeasurementSet | Callable[[Tensor], Tensor] | None,
+) -> MeasurementSet:
+    """Return a measurement set for what a user may pass as one.
+
+    Args:
+        value: a measurement set; a function ``x -> points``, which becomes :class:`Augmented`; or
+            ``None``, which becomes :class:`Batch`.
+
+    Example:
+        >>> as_measurement_set(None).includes_batch
+        True
+    """
+    if value is None:
+        return Batch()
+    if isinstance(value, MeasurementSet):
+        return value
+    if isinstance(value, type) or not callable(value):
+        name = value.__name__ if isinstance(value, type) else repr(value)
+        raise TypeError(
+            "A measurement set is an instance such as Batch() or Elsewhere(), or a function from "
+            f"the batch to points; got {name}."
+        )
+    return Augmented(value)

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo.inputs import Inputs
+from felbo.measurement.base import Comparison, MeasurementSet
+from felbo.measurement.checks import one_tensor
 
-class Grid:
+
+class Grid(MeasurementSet):
     """All points of a regular grid in a box.
 
     Args:
@@ -19,7 +23,6 @@ class Grid:
         max_points: refuse larger grids, whose forward pass would not fit in memory.
 
     Attributes:
-        points: the grid ``[S, D]``; the last dimension varies fastest.
         shape: number of points along each dimension.
 
     Example:
@@ -49,9 +52,23 @@ class Grid:
         axes = [
             low + step * torch.arange(n) for (low, _), n in zip(bounds, self.shape, strict=True)
         ]
-        self.points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
+        self._points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
+        self._converted = self._points
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the whole grid ``[S, D]``, the same tensor in every step."""
-        self.points = self.points.to(x)
-        return self.points
+    @property
+    def points(self) -> Tensor:
+        """The grid ``[S, D]``; the last dimension varies fastest."""
+        return self._points
+
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Tensor:
+        """Return the whole grid ``[S, D]`` on the batch's device, in its dtype if that is floating.
+
+        For an integer batch the grid keeps its own dtype, since its points would be rounded. As
+        long as batches are of one kind it is the same tensor in every step, and priors that
+        remember their last answer need not compute it again.
+        """
+        x = one_tensor(x, "Grid")
+        dtype = x.dtype if x.is_floating_point() else self._points.dtype
+        if (dtype, x.device) != (self._converted.dtype, self._converted.device):
+            self._converted = self._points.to(x.device, dtype)
+        return self._converted

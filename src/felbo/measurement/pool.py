@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+
+from felbo.inputs import Inputs, batch_size, map_tensors
+from felbo.measurement.base import Comparison, MeasurementSet
+from felbo.measurement.checks import like, map_pairs
+from felbo.measurement.draws import permutation
 
 
-class Pool:
+class Pool(MeasurementSet):
     """A random subset of unlabelled data in every step.
 
     Args:
-        data: the pool ``[P, ...]``, inputs as the model sees them.
+        data: the pool ``[P, ...]``, inputs as the model sees them. On another device than the
+            batches, the chosen points are moved in every step.
         size: how many points a step takes, without replacement; ``None`` takes all of them.
         generator: source of the random choice; ``None`` is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> Pool(torch.randn(1000, 2), size=64)(torch.zeros(8, 2)).shape
+        torch.Size([64, 2])
     """
 
     def __init__(
-        self, data: Tensor, size: int | None = None, generator: torch.Generator | None = None
+        self, data: Inputs, size: int | None = None, generator: torch.Generator | None = None
     ) -> None:
-        if len(data) == 0:
+        available = batch_size(data)
+        if available == 0:
             raise ValueError("The pool is empty; pass at least one point.")
-        if size is not None and not 1 <= size <= len(data):
-            raise ValueError(f"size must lie in 1 … {len(data)}, the size of the pool, got {size}.")
+        if size is not None and not 1 <= size <= available:
+            raise ValueError(f"size must lie in 1 … {available}, the size of the pool, got {size}.")
         self.data = data
         self.size = size
         self.generator = generator
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return points ``[S, ...]`` on the device of the batch."""
+    def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
+        """Return points ``[S, ...]`` on the batch's device, in its dtype if both are floating."""
+        return map_pairs(like, self._chosen(), x)
+
+    def _chosen(self) -> Inputs:
         if self.size is None:
-            self.data = self.data.to(x.device)
             return self.data
-        chosen = torch.randperm(len(self.data), generator=self.generator)[: self.size]
-        return self.data[chosen.to(self.data.device)].to(x.device)
+        chosen = permutation(batch_size(self.data), self.generator)[: self.size]
+        return map_tensors(lambda part: part[chosen.to(part.device)], self.data)

@@ -6,9 +6,11 @@ from felbo.models.dropout import MCDropout
 from felbo.models.ensemble import Ensemble
 from felbo.models.laplace import SubnetworkLaplace
 from felbo.models.mean_field import MeanField
+from felbo.models.modes import evaluation_mode, training_mode
 from felbo.models.point import MAP
 from felbo.models.radial import Radial
 from felbo.models.rank1 import Rank1
+from felbo.models.unwrap import unwrap
 
 __all__ = [
     "MAP",
@@ -20,4 +22,7 @@ __all__ = [
     "Rank1",
     "StochasticClassifier",
     "SubnetworkLaplace",
+    "evaluation_mode",
+    "training_mode",
+    "unwrap",
 ]

@@ -7,11 +7,18 @@ from collections.abc import Callable, Collection, Sequence
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from felbo.layers import Rank1Layer, StackedLinear
+
 WEIGHT_LAYERS: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d)
+_WEIGHTS = {"weight", "in_proj_weight", "q_proj_weight"}
 
 
 def selected_layers(
-    network: nn.Module, kinds: tuple[type[nn.Module], ...], skip: Sequence[str]
+    network: nn.Module,
+    kinds: tuple[type[nn.Module], ...],
+    skip: Sequence[str],
+    *,
+    called: bool = False,
 ) -> dict[str, nn.Module]:
     """Return the layers of the given kinds by their dotted name, in the network's own order.
 
@@ -23,16 +30,19 @@ def selected_layers(
         network: where to look. The network itself, if it is a layer, has the name ``""``.
         kinds: layer types; subclasses count.
         skip: names of layers, or of modules that hold layers, to leave out.
+        called: only layers that the network calls as modules. ``nn.MultiheadAttention`` never calls
+            its ``out_proj``, but reads the weight from it.
 
     Raises:
         TypeError: if ``skip`` is a single string.
         ValueError: if a name in ``skip`` does not exist, a layer has no shape yet, or nothing is
             left to select.
     """
+    uncalled = _parts_of_attention(network) if called else set()
     found = {
         name: module
         for name, module in network.named_modules()
-        if isinstance(module, kinds) and "weight" in module._parameters
+        if isinstance(module, kinds) and module not in uncalled and _owns_weight(module)
     }
     _check_skip(network, found, skip)
     selected = {
@@ -71,13 +81,47 @@ def replace_layers(
 
     The network is changed in place and returned, or ``make(network)`` if it is itself a layer.
     """
-    made = {id(layer): make(layer) for layer in layers.values()}
-    for parent in list(network.modules()):
-        # A child may be held under two names by one parent, which named_children() would hide.
-        for name, child in list(parent._modules.items()):
-            if id(child) in made:
-                setattr(parent, name, made[id(child)])
-    return made.get(id(network), network)
+    made = {layer: make(layer) for layer in layers.values()}
+    # Inner modules first, while the paths to them still hold.
+    for path, module in reversed(list(network.named_modules(remove_duplicate=False))):
+        if module in made and path:
+            parent, _, name = path.rpartition(".")
+            setattr(network.get_submodule(parent), name, made[module])
+    return made.get(network, network)
+
+
+def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
+    """Return the linear or convolutional layer that was registered last, with its name."""
+    kinds: tuple[type[nn.Module], ...] = (*WEIGHT_LAYERS, StackedLinear, Rank1Layer)
+    # A rank-1 layer holds the plain layer that it shares; it counts as one.
+    inner = {
+        part
+        for outer in network.modules()
+        if isinstance(outer, Rank1Layer)
+        for part in outer.modules()
+        if part is not outer
+    }
+    found = {
+        name: part
+        for name, part in network.named_modules()
+        if isinstance(part, kinds) and part not in inner
+    }
+    if not found:
+        raise ValueError(
+            f"{type(network).__name__} has no linear or convolutional layer, and so no last one; "
+            "choose all weights instead."
+        )
+    return list(found.items())[-1]
+
+
+def check_batch_first(network: nn.Module, what: str) -> None:
+    """Refuse attention on ``[T, B, D]``, where ``what`` needs the batch as the first axis."""
+    for name, layer in network.named_modules():
+        if isinstance(layer, nn.MultiheadAttention) and not layer.batch_first:
+            raise ValueError(
+                f"{what} needs the batch as the first axis, but {name!r} has batch_first=False: "
+                "build it with batch_first=True."
+            )
 
 
 def _check_skip(network: nn.Module, found: Collection[str], skip: Sequence[str]) -> None:
@@ -93,6 +137,15 @@ def _check_skip(network: nn.Module, found: Collection[str], skip: Sequence[str])
             f"skip names {_listed(unknown)}, which {type(network).__name__} does not have. "
             f"Modules that hold layers to convert: {_listed(sorted(holders))}."
         )
+
+
+def _parts_of_attention(network: nn.Module) -> set[nn.Module]:
+    attentions = [m for m in network.modules() if isinstance(m, nn.MultiheadAttention)]
+    return {part for attention in attentions for part in attention.modules() if part != attention}
+
+
+def _owns_weight(module: nn.Module) -> bool:
+    return any(name in _WEIGHTS for name, _ in module.named_parameters(recurse=False))
 
 
 def _is_within(name: str, ancestor: str) -> bool:

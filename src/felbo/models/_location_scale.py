@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -10,17 +9,25 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import softplus
 
-from felbo.models._conversion import WEIGHT_LAYERS, selected_layers, unselected_modules
+from felbo.inputs import Inputs, run
+from felbo.models._conversion import (
+    WEIGHT_LAYERS,
+    last_layer,
+    selected_layers,
+    unselected_modules,
+)
+from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
-_KINDS = ("weight", "bias")
+_LAYERS = (*WEIGHT_LAYERS, nn.MultiheadAttention)
+_PROJECTIONS = ("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+_KINDS = ("weight", "bias", *_PROJECTIONS)
 
 
 class LayerPosterior(NamedTuple):
-    """Location and scale of one layer's weights, each a list over its parameters (weight, bias)."""
+    """Location and scale of one layer's weights, each a list over its parameters."""
 
     names: list[str]
     mean: list[Tensor]
@@ -63,8 +70,8 @@ class LocationScale(StochasticClassifier):
         check_scales(rho, prior_std)
         if evaluation_samples < 1:
             raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
-        self.network = copy.deepcopy(network)
-        layers = selected_layers(self.network, WEIGHT_LAYERS, skip)
+        self.network = own_copy(network)
+        layers = selected_layers(self.network, _LAYERS, skip)
         self.converted = tuple(layers)
         self.not_converted = unselected_modules(self.network, layers)
         self.prior_std = prior_std
@@ -77,6 +84,7 @@ class LocationScale(StochasticClassifier):
                 if kind in _KINDS and location not in seen:
                     seen.add(location)
                     _register(self.rho, _joined(prefix, kind), torch.full_like(location, rho))
+        self._take_mode_of(self.network)
 
     @abstractmethod
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -86,13 +94,13 @@ class LocationScale(StochasticClassifier):
     def layer_kl(self, mean: Tensor, scale: Tensor) -> Tensor:
         """KL[q || p] of one layer whose weights have these means and scales, both ``[D]``."""
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, fresh weights for each draw."""
         samples = self.resolve_samples(num_samples)
         # One draw after another and not under vmap: batch normalisation has to update its
         # running statistics, and no layer has to support batched weights.
-        draws = [functional_call(self.network, self.draw_weights(), (x,)) for _ in range(samples)]
-        return torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0)
+        draws = [run(with_weights(self.network, self.draw_weights()), x) for _ in range(samples)]
+        return self.checked(torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0))
 
     def draw_weights(self, *, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Draw the weights of all converted layers, by their names in the network."""
@@ -104,6 +112,13 @@ class LocationScale(StochasticClassifier):
             for name, mean, scale, part in zip(*layer, parts, strict=True):
                 weights[name] = torch.addcmul(mean, scale, part.view(mean.shape))
         return weights
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:
+        """μ and ρ of the last linear or convolutional layer."""
+        means = list(last_layer(self.network)[1].parameters())
+        own = {id(mean) for mean in means}
+        rhos = self.rho.named_parameters()
+        return means + [rho for name, rho in rhos if id(self.network.get_parameter(name)) in own]
 
     def weight_kl(self) -> Tensor:
         """KL[q(w) || p(w)], summed over all weights of the converted layers; a scalar."""
@@ -117,9 +132,11 @@ class LocationScale(StochasticClassifier):
         """Iterate over the converted layers that have parameters of their own."""
         rhos = dict(self.rho.named_parameters())
         for layer in self.converted:
-            names = [name for kind in _KINDS if (name := _joined(layer, kind)) in rhos]
-            if names:
-                mean: list[Tensor] = [self.network.get_parameter(name) for name in names]
+            kinds = [kind for kind in _KINDS if _joined(layer, kind) in rhos]
+            if kinds:
+                names = [_joined(layer, kind) for kind in kinds]
+                # Attributes and not get_parameter: torch.func puts plain tensors in their place.
+                mean = [getattr(self.network.get_submodule(layer), kind) for kind in kinds]
                 yield LayerPosterior(names, mean, [softplus(rhos[name]) for name in names])
 
 
@@ -139,7 +156,7 @@ def _register(root: nn.Module, name: str, value: Tensor) -> None:
     """Register a parameter under a dotted name, with bare modules for the parts before the dots."""
     *path, leaf = name.split(".")
     for part in path:
-        if part not in root._modules:
+        if part not in dict(root.named_children()):
             root.add_module(part, nn.Module())
         root = root.get_submodule(part)
     root.register_parameter(leaf, nn.Parameter(value))

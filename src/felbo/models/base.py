@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+
+from felbo.inputs import Inputs
+from felbo.models._conversion import last_layer
+from felbo.models._state import check_same_kind, packed
 
 
 class StochasticClassifier(nn.Module, ABC):
@@ -15,15 +21,36 @@ class StochasticClassifier(nn.Module, ABC):
     training mode, ``evaluation_samples`` otherwise) and how a draw is made. Random numbers come
     from torch's global generator, as in every ``nn.Module``; seed it with
     :func:`felbo.seed_everything`, or pass ``seed`` to :func:`felbo.predict`.
+
+    Inputs are a tensor ``[B, ...]``, or several in a tuple (positional arguments of the network)
+    or a dict (keyword arguments). The network returns logits ``[B, K]`` or an object that has them
+    as ``.logits``.
     """
 
     training_samples: int = 1
     evaluation_samples: int = 10
     # Fewest inputs in a training step that takes the default number of draws.
     smallest_batch: int = 1
+    # Whether the logits are log α of a Dirichlet, so that the model gives a concentration directly.
+    gives_concentration: bool = False
+    # Modules that stay in training mode, because torch's shortcuts for evaluation would pass over
+    # what makes the model random.
+    always_training: tuple[type[nn.Module], ...] = ()
+    # Completes the warning that draws are equal.
+    reason_for_equal_draws: str = (
+        "Likely its spread is below the precision of the numbers, or the converted layers do not "
+        "influence the outputs."
+    )
+
+    _values_seen = False
+    _spread_seen = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_accept_state_without_kind)  # type: ignore[no-untyped-call]
 
     @abstractmethod
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits of ``M`` draws.
 
         Args:
@@ -39,6 +66,25 @@ class StochasticClassifier(nn.Module, ABC):
         parameter = next(self.parameters(), None)
         return torch.zeros(()) if parameter is None else parameter.new_zeros(())
 
+    def concentration(self, x: Inputs) -> Tensor | None:
+        """Return α ``[B, K]`` where the model gives one directly, else ``None``."""
+        if not self.gives_concentration:
+            return None
+        log_alpha: Tensor = self(x, 1)
+        return log_alpha.squeeze(0).exp()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether draws for one input can differ."""
+        return True
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:
+        """Parameters of the last linear or convolutional layer, in each member of the model.
+
+        The last layer is the last one that the network's constructor registers.
+        """
+        return list(last_layer(self)[1].parameters())
+
     def resolve_samples(self, num_samples: int | None) -> int:
         """Return the number of draws to take, refusing less than one."""
         default = self.training_samples if self.training else self.evaluation_samples
@@ -46,3 +92,79 @@ class StochasticClassifier(nn.Module, ABC):
         if samples < 1:
             raise ValueError(f"num_samples must be at least 1, got {samples}.")
         return samples
+
+    def checked(self, draws: Tensor) -> Tensor:
+        """Return ``draws [M, B, K]``, with a warning if their first values cannot be right.
+
+        Two things are looked at, once each: whether the logits are probabilities, and whether a
+        random model in evaluation mode gives the same values in every draw.
+        """
+        if not self._values_seen and not torch.compiler.is_compiling():
+            self._values_seen = True
+            self._warn_of_probabilities(draws.detach())
+        unseen = not (self._spread_seen or self.training) and len(draws) > 1
+        if unseen and self.is_random and not torch.compiler.is_compiling():
+            self._spread_seen = True
+            self._warn_of_equal_draws(draws.detach())
+        return draws
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of all modules but those that have to stay in training mode."""
+        super().train(mode)
+        self._keep_in_training()
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a state dict must agree on to be loaded, besides the kind of model."""
+        return {}
+
+    def get_extra_state(self) -> Tensor:
+        """Return kind and settings, which become part of the state dict."""
+        return packed({"kind": type(self).__name__, **self.settings()})
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Raise if a state dict comes from another kind of model, or from other settings."""
+        check_same_kind(state, self.get_extra_state())
+
+    def _take_mode_of(self, *networks: nn.Module) -> None:
+        """Be in the mode in which the networks came; their modules keep modes of their own."""
+        self.training = any(network.training for network in networks)
+        self._keep_in_training()
+
+    def _keep_in_training(self) -> None:
+        for module in self.modules() if self.always_training else ():
+            if isinstance(module, self.always_training):
+                module.training = True
+
+    def _warn_of_probabilities(self, draws: Tensor) -> None:
+        tolerance = max(1e-6, 4 * torch.finfo(draws.dtype).eps)
+        sums = (draws.sum(-1) - 1).abs() <= tolerance
+        if draws.numel() and _holds((draws >= 0).all() & sums.all()):
+            warnings.warn(
+                f"The outputs of the network in this {type(self).__name__} are probabilities: they "
+                "are positive and sum to one. felbo takes logits and applies softmax itself; "
+                "leave out the network's last softmax.",
+                stacklevel=2,
+            )
+
+    def _warn_of_equal_draws(self, draws: Tensor) -> None:
+        if draws.numel() and _holds((draws == draws[:1]).all()):
+            warnings.warn(
+                f"All {len(draws)} draws of this {type(self).__name__} are exactly equal, so it "
+                f"shows no uncertainty. {self.reason_for_equal_draws}",
+                stacklevel=2,
+            )
+
+
+def _holds(condition: Tensor) -> bool:
+    try:
+        return bool(condition)
+    except RuntimeError:  # values cannot be read under torch.func.vmap and on the meta device
+        return False
+
+
+def _accept_state_without_kind(
+    model: nn.Module, state_dict: dict[str, Any], prefix: str, *_: object
+) -> None:
+    """Load state dicts that were saved before they said their kind."""
+    state_dict.setdefault(f"{prefix}_extra_state", model.get_extra_state())

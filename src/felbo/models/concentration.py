@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from felbo.inputs import Inputs, run
+from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
+from felbo.models.unwrap import unwrap
 
 Link = Literal["exp", "relu"]
 
@@ -45,55 +47,59 @@ class ConcentrationNetwork(StochasticClassifier):
 
     training_samples = 1
     evaluation_samples = 1
+    gives_concentration = True
 
     def __init__(self, network: nn.Module, link: Link = "exp") -> None:
         super().__init__()
         if link not in ("exp", "relu"):
             raise ValueError(f"link must be 'exp' or 'relu', got {link!r}.")
-        self.network = copy.deepcopy(network)
+        self.network = own_copy(network)
         self.link: Link = link
+        self._take_mode_of(self.network)
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    @property
+    def is_random(self) -> bool:
+        """False: there is one function, the mean of the Dirichlet."""
+        return False
+
+    def settings(self) -> dict[str, Any]:
+        """Return the link, without which the weights mean something else."""
+        return {"link": self.link}
+
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return log α as logits ``[M, B, K]``, the same for all M draws."""
         samples = self.resolve_samples(num_samples)
         log_alpha = self.log_concentration(x)
-        return log_alpha.unsqueeze(0).expand(samples, *log_alpha.shape)
+        return log_alpha.unsqueeze(0).expand(samples, -1, -1)
 
-    def log_concentration(self, x: Tensor) -> Tensor:
+    def log_concentration(self, x: Inputs) -> Tensor:
         """Return log α ``[B, K]``."""
-        logits: Tensor = self.network(x)
+        logits = self.checked(run(self.network, x))
         if self.link == "relu":
             return logits.relu().log1p()
         excess = (logits.abs() - KNEE).clamp(min=0)
         return logits.clamp(-KNEE, KNEE) + logits.sign() * excess.log1p()
 
-    def concentration(self, x: Tensor) -> Tensor:
-        """Return α ``[B, K]``."""
-        return self.log_concentration(x).exp()
 
-
-def concentration_of(model: nn.Module, x: Tensor) -> Tensor:
+def concentration_of(model: nn.Module, x: Inputs) -> Tensor:
     """Return α ``[B, K]`` in float64, for an objective with a closed form.
 
     The terms of a divergence between Dirichlets grow like ``z log z`` and cancel to the size of
     log z, which float32 does not survive from z of a few thousand on.
 
     Args:
-        model: a :class:`ConcentrationNetwork`, or a wrapper (Fabric, DDP) that shows it as
-            ``module``. It is called, never its methods, so that a wrapper sees the pass.
+        model: a model that gives a concentration, or a wrapper around it (Fabric, DDP). It is
+            called, never its methods, so that a wrapper sees the pass.
         x: inputs ``[B, ...]``.
 
     Raises:
         TypeError: if the model is of another kind.
     """
-    inner = model
-    while not isinstance(inner, ConcentrationNetwork):
-        wrapped = getattr(inner, "module", None)
-        if not isinstance(wrapped, nn.Module):
-            raise TypeError(
-                "This objective trains a network whose outputs are concentrations, got "
-                f"{type(inner).__name__}: wrap the network as felbo.ConcentrationNetwork(network)."
-            )
-        inner = wrapped
+    inner = unwrap(model)
+    if not inner.gives_concentration:
+        raise TypeError(
+            "This objective trains a network whose outputs are concentrations, got "
+            f"{type(inner).__name__}: wrap the network as felbo.ConcentrationNetwork(network)."
+        )
     log_alpha: Tensor = model(x, 1)
     return log_alpha.squeeze(0).to(torch.float64).exp()

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from felbo.inputs import Inputs, run
 from felbo.layers import ActiveDropout
 from felbo.layers.dropout import MaskSharing
-from felbo.models._conversion import WEIGHT_LAYERS, replace_layers, selected_layers
+from felbo.models._conversion import (
+    WEIGHT_LAYERS,
+    check_batch_first,
+    replace_layers,
+    selected_layers,
+)
+from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 _DropoutLayer = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
+# Modules with a dropout rate of their own, which they apply inside, in training mode only.
+_Dropping = nn.MultiheadAttention | nn.RNNBase
 
 
 class MCDropout(StochasticClassifier):
     """A network whose dropout stays active, so that each forward pass is a draw.
 
-    A network that has dropout layers keeps them where they are. One that has none gets dropout
-    before every linear and convolutional layer, the first included, as in the original MC Dropout.
-    A call of ``torch.nn.functional.dropout`` inside the network is no layer and cannot be seen.
+    A network that has dropout keeps it where it is: dropout layers, and the dropout inside
+    ``nn.MultiheadAttention``, transformers and recurrent layers. One that has none gets dropout
+    before every linear and convolutional layer, the first included, as in the original MC Dropout,
+    and on the inputs of ``nn.MultiheadAttention``. A call of ``torch.nn.functional.dropout`` inside
+    the network is no layer and cannot be seen.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
-        rate: dropout rate. ``None`` keeps the rates of the network's own dropout layers, and takes
-            0.2 where dropout is inserted.
+        rate: dropout rate. ``None`` keeps the rates of the network's own dropout, and takes 0.2
+            where dropout is inserted.
         skip: names of layers (or of modules that hold them) before which none is inserted.
         mask: ``"item"`` draws a mask per item, ``"draw"`` shares one mask over the batch, so that a
             draw is one function.
         evaluation_samples: draws in evaluation mode.
+
+    Attributes:
+        without_dropout: names of the modules that could not get dropout: with ``mask="draw"`` those
+            that drop inside, which cannot share a mask and so drop nothing; where dropout is
+            inserted, the layers inside ``nn.MultiheadAttention``.
 
     Example:
         >>> import torch, felbo
@@ -38,46 +55,93 @@ class MCDropout(StochasticClassifier):
         torch.Size([7, 4, 3])
     """
 
+    # In evaluation mode they would not drop, or pass over the dropout layers inside.
+    always_training = (nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoderLayer)
+    reason_for_equal_draws = (
+        "Likely its dropout never runs: the network uses the weights of its layers without calling "
+        "them, or its forward was compiled by a decorator."
+    )
+
     def __init__(
         self,
         network: nn.Module,
         rate: float | None = None,
         *,
-        skip: tuple[str, ...] = (),
+        skip: Sequence[str] = (),
         mask: MaskSharing = "item",
         evaluation_samples: int = 10,
     ) -> None:
         super().__init__()
-        self.network = copy.deepcopy(network)
+        self.network = own_copy(network)
         self.evaluation_samples = evaluation_samples
-        if _take_over_dropout(self.network, rate, mask):
-            if skip:
-                raise ValueError(
-                    f"skip={skip!r} says where no dropout is inserted, but the network has dropout "
-                    "layers of its own and none is inserted; leave skip away."
-                )
-            return
-        inserted = ActiveDropout(0.2 if rate is None else rate, mask)
-        for layer in selected_layers(self.network, WEIGHT_LAYERS, skip).values():
-            layer.register_forward_pre_hook(_DropInputs(inserted))
+        if mask == "draw":
+            check_batch_first(self.network, "mask='draw'")
+        own_rates, self.without_dropout = _take_over_dropout(self.network, rate, mask)
+        if own_rates and skip:
+            raise ValueError(
+                f"skip={skip!r} says where no dropout is inserted, but the network has dropout "
+                "layers of its own and none is inserted; leave skip away."
+            )
+        if not own_rates:
+            own_rates = [0.2 if rate is None else rate]
+            self.without_dropout = _insert_dropout(self.network, own_rates[0], mask, skip)
+        if rate is None and not any(own_rates):
+            raise ValueError(
+                "All dropout of the network has rate 0, so that its draws would be equal: give the "
+                "rate, e.g. MCDropout(network, rate=0.1)."
+            )
+        self._drops = any(own_rates)
+        self._take_mode_of(self.network)
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    @property
+    def is_random(self) -> bool:
+        """Whether any rate is above 0."""
+        return self._drops
+
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh mask for each draw."""
-        return torch.stack([self.network(x) for _ in range(self.resolve_samples(num_samples))])
+        samples = self.resolve_samples(num_samples)
+        return self.checked(torch.stack([run(self.network, x) for _ in range(samples)]))
 
 
 class _DropInputs:
-    """Forward pre-hook: drops values of a layer's input without changing the layer itself."""
+    """Forward pre-hook: drops values of a layer's inputs without changing the layer itself."""
 
-    def __init__(self, dropout: ActiveDropout) -> None:
+    def __init__(self, dropout: ActiveDropout, names: Sequence[str]) -> None:
         self.dropout = dropout
+        self.names = names
 
-    def __call__(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (self.dropout(inputs[0]), *inputs[1:])
+    def __call__(
+        self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if len(args) == 1 and not kwargs:  # most layers, and the quickest way
+            return (self.dropout(args[0]),), kwargs
+        count = len(self.names)
+        given = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        # Self-attention gets one tensor three times: it stays one, with one mask.
+        dropped = {id(given[name]): self.dropout(given[name]) for name in self.names}
+        named = {name: dropped[id(given[name])] for name in self.names if name in kwargs}
+        positional = [dropped[id(value)] for value in args[:count]]
+        return (*positional, *args[count:]), {**kwargs, **named}
 
 
-def _take_over_dropout(network: nn.Module, rate: float | None, mask: MaskSharing) -> bool:
-    """Replace the network's own dropout layers by active ones; tell whether there were any."""
+def _insert_dropout(
+    network: nn.Module, rate: float, mask: MaskSharing, skip: Sequence[str]
+) -> tuple[str, ...]:
+    """Insert dropout before every layer; return the names of layers that are never called."""
+    dropout, kinds = ActiveDropout(rate, mask), (*WEIGHT_LAYERS, nn.MultiheadAttention)
+    called = selected_layers(network, kinds, skip, called=True)
+    for layer in called.values():
+        attention = isinstance(layer, nn.MultiheadAttention)
+        names = ("query", "key", "value") if attention else ("input",)
+        layer.register_forward_pre_hook(_DropInputs(dropout, names), with_kwargs=True)
+    return tuple(name for name in selected_layers(network, kinds, skip) if name not in called)
+
+
+def _take_over_dropout(
+    network: nn.Module, rate: float | None, mask: MaskSharing
+) -> tuple[list[float], tuple[str, ...]]:
+    """Make the network's own dropout active; return its rates, and where it could not act."""
 
     def activate(layer: nn.Module) -> ActiveDropout:
         assert isinstance(layer, _DropoutLayer)
@@ -87,5 +151,17 @@ def _take_over_dropout(network: nn.Module, rate: float | None, mask: MaskSharing
     found: dict[str, nn.Module] = {
         n: m for n, m in network.named_modules() if isinstance(m, _DropoutLayer)
     }
+    inside = dict(_dropping_inside(network))
     replace_layers(network, found, activate)
-    return bool(found)
+    for module in inside.values():
+        own_rate = module.dropout if rate is None else rate
+        module.dropout = 0.0 if mask == "draw" else own_rate
+    layers = [m.rate for m in network.modules() if isinstance(m, ActiveDropout)]
+    rates = [*layers, *(module.dropout for module in inside.values())]
+    return rates, tuple(inside) if mask == "draw" else ()
+
+
+def _dropping_inside(network: nn.Module) -> Iterator[tuple[str, _Dropping]]:
+    for name, module in network.named_modules():
+        if isinstance(module, _Dropping) and module.dropout > 0:
+            yield name, module

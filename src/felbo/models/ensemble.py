@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from felbo.inputs import Inputs, batch_size, call, check_logits, run
 from felbo.layers import StackedMLP, recomputed
+from felbo.models._conversion import last_layer
+from felbo.models._wrapping import check_network, own_copy
 from felbo.models.base import StochasticClassifier
 
 
@@ -22,8 +27,7 @@ class Ensemble(StochasticClassifier):
         factory: makes one freshly initialised network per call.
         members: M.
         low_memory: hold the activations of one member at a time in training and compute them again
-            in the backward pass: about the memory of one network, for one or two forward passes
-            more.
+            in the backward pass: about the memory of one network, for one forward pass more.
 
     Example:
         >>> import torch, felbo
@@ -34,13 +38,18 @@ class Ensemble(StochasticClassifier):
         torch.Size([4, 3])
     """
 
+    reason_for_equal_draws = "Its members have the same weights."
+
     def __init__(
         self, factory: Callable[[], nn.Module], members: int = 5, *, low_memory: bool = False
     ) -> None:
         super().__init__()
         if members < 1:
             raise ValueError(f"An ensemble needs at least 1 member, got {members}.")
+        _check_factory(factory)
         networks = [factory() for _ in range(members)]
+        for network in networks:
+            check_network(network)
         if len({id(network) for network in networks}) < members:
             raise ValueError(
                 "The factory returned the same network twice; its members would share their "
@@ -53,16 +62,17 @@ class Ensemble(StochasticClassifier):
             if not low_memory and StackedMLP.accepts(networks)
             else nn.ModuleList(networks)
         )
+        self._take_mode_of(*networks)
 
     @classmethod
     def from_networks(cls, networks: Sequence[nn.Module]) -> Ensemble:
         """Make an ensemble of copies of networks that exist already, trained or not."""
         if not networks:
             raise ValueError("An ensemble needs at least 1 network, got none.")
-        copies = iter([copy.deepcopy(network) for network in networks])
+        copies = iter([own_copy(network) for network in networks])
         return cls(lambda: next(copies), members=len(networks))
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return the members' logits ``[M, B, K]``; ``num_samples`` may only be M."""
         if self.resolve_samples(num_samples) != self.training_samples:
             raise ValueError(
@@ -70,10 +80,30 @@ class Ensemble(StochasticClassifier):
                 f"draws, got num_samples={num_samples}."
             )
         if isinstance(self.members, StackedMLP):
-            logits: Tensor = self.members(x)
-            return logits
-        run = recomputed if self.low_memory and torch.is_grad_enabled() else nn.Module.__call__
-        return torch.stack([run(member, x) for member in self.members])
+            logits = call(self.members, x)
+            check_logits(logits.shape[1:], batch_size(x))
+            return self.checked(logits)
+        frugal = self.low_memory and torch.is_grad_enabled()
+        calls = [partial(recomputed, member) if frugal else member for member in self.members]
+        return self.checked(torch.stack([run(member, x) for member in calls]))
+
+    @property
+    def is_random(self) -> bool:
+        """Whether there is more than one member."""
+        return self.training_samples > 1
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:
+        """Parameters of each member's last linear or convolutional layer."""
+        members = self.members
+        roots = list(members) if isinstance(members, nn.ModuleList) else [members]
+        return [parameter for root in roots for parameter in last_layer(root)[1].parameters()]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the number of members, and whether their weights are stacked."""
+        return {
+            "members": self.training_samples,
+            "stacked": isinstance(self.members, StackedMLP),
+        }
 
     def member(self, index: int) -> nn.Module:
         """Return a copy of member ``index`` as a plain network."""
@@ -82,3 +112,18 @@ class Ensemble(StochasticClassifier):
         if isinstance(self.members, StackedMLP):
             return self.members.member(index)
         return copy.deepcopy(self.members[index])
+
+
+def _check_factory(factory: Any) -> None:
+    networks = "felbo.Ensemble.from_networks([network, ...])"
+    if isinstance(factory, nn.Module):
+        raise TypeError(
+            "Ensemble takes a function that builds a freshly initialised network, got the network "
+            f"{type(factory).__name__} itself, of which all members would be copies. Pass e.g. "
+            f"lambda: my_net(); for networks that were trained separately, use {networks}."
+        )
+    if not callable(factory):
+        raise TypeError(
+            f"Ensemble takes a function that builds a network, got {type(factory).__name__}; for "
+            f"networks that exist already, use {networks}."
+        )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp, vmap
+from torch.func import jvp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
-from felbo.models._conversion import WEIGHT_LAYERS, selected_layers
+from felbo.inputs import Inputs, run
+from felbo.models._conversion import last_layer
+from felbo.models._laplace_torch import full_posterior
+from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
@@ -52,6 +54,9 @@ class SubnetworkLaplace(StochasticClassifier):
         27
     """
 
+    # Their shortcuts for evaluation have no forward-mode derivative.
+    always_training = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+
     indices: Tensor
     scale: Tensor
     prior_precision: Tensor
@@ -72,7 +77,11 @@ class SubnetworkLaplace(StochasticClassifier):
             raise ValueError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
             raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
-        self.network = copy.deepcopy(network).eval()
+        self.network = own_copy(network)
+        for part in self.network.modules():
+            if isinstance(part, nn.MultiheadAttention):
+                part.dropout = 0.0
+        self.train(network.training)
         self.training_samples = self.evaluation_samples = evaluation_samples
         chosen = _last(self.network) if subnetwork == "last" else _largest(self.network, size)
         count = len(chosen)
@@ -83,7 +92,6 @@ class SubnetworkLaplace(StochasticClassifier):
 
     def fit(self, loader: DataLoader[Any]) -> Self:
         """Compute H over a ``DataLoader`` of ``(x, y)`` and choose λ; return the model itself."""
-        laplace = _import_laplace()
         parameters = list(self.network.parameters())
         flags = [parameter.requires_grad for parameter in parameters]
         tensors = list(self._tensors())
@@ -94,27 +102,18 @@ class SubnetworkLaplace(StochasticClassifier):
             self.network.requires_grad_(False)
             for _, weight, _, _ in tensors:
                 weight.requires_grad_(True)
-            posterior = laplace.FullSubnetLaplace(
-                self.network,
-                "classification",
-                subnetwork_indices=torch.cat(local).cpu(),
-                backend=laplace.curvature.CurvlinopsGGN,
-            )
-            posterior.fit(loader)
-            with warnings.catch_warnings():
-                # It asks for the same approximation of softmax in prediction, where we draw.
-                warnings.filterwarnings("ignore", message="By default `link_approx`")
-                posterior.optimize_prior_precision(method="marglik")
-            self.scale.copy_(posterior.posterior_scale)
-            self.prior_precision.copy_(posterior.prior_precision.squeeze())
+            scale, precision = full_posterior(self.network, torch.cat(local), loader)
+            self.scale.copy_(scale)
+            self.prior_precision.copy_(precision)
         finally:
             for parameter, flag in zip(parameters, flags, strict=True):
                 parameter.requires_grad_(flag)
                 parameter.grad = None
+            self.train(self.training)
         self.fitted.fill_(True)
         return self
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh ε for each draw."""
         samples = self.resolve_samples(num_samples)
         if not self.fitted:
@@ -123,9 +122,9 @@ class SubnetworkLaplace(StochasticClassifier):
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
         draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
-        return draws
+        return self.checked(draws)
 
-    def linearised(self, x: Tensor, step: Tensor) -> Tensor:
+    def linearised(self, x: Inputs, step: Tensor) -> Tensor:
         """Return φ(x; w*) + J(x) ε ``[B, K]`` for ``step`` ε ``[size]``."""
         weights, tangents = {}, {}
         for name, weight, positions, chosen in self._tensors():
@@ -133,16 +132,17 @@ class SubnetworkLaplace(StochasticClassifier):
             weights[name], tangents[name] = weight, flat.view_as(weight)
 
         def network(moved: dict[str, Tensor]) -> Tensor:
-            logits: Tensor = functional_call(self.network, moved, (x,))
-            return logits
+            return run(with_weights(self.network, moved), x)
 
-        logits, change = jvp(network, (weights,), (tangents,))[:2]
+        with sdpa_kernel(SDPBackend.MATH):  # the one attention with a forward-mode derivative
+            logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode; the network itself stays in evaluation mode, where it was linearised."""
         super().train(mode)
         self.network.eval()
+        self._keep_in_training()
         return self
 
     def _tensors(self) -> Iterator[tuple[str, nn.Parameter, Tensor, Tensor]]:
@@ -158,24 +158,13 @@ class SubnetworkLaplace(StochasticClassifier):
 
 
 def _largest(network: nn.Module, size: int) -> Tensor:
-    flat = nn.utils.parameters_to_vector(network.parameters()).detach()
+    flat = torch.cat([weight.detach().reshape(-1) for weight in network.parameters()])
     return flat.abs().topk(min(size, len(flat))).indices.sort().values
 
 
 def _last(network: nn.Module) -> Tensor:
-    layer = list(selected_layers(network, WEIGHT_LAYERS, ()).values())[-1]
+    _, layer = last_layer(network)
     own = {id(parameter) for parameter in layer.parameters()}
     mask = [torch.full((p.numel(),), id(p) in own) for p in network.parameters()]
     device = next(layer.parameters()).device
     return torch.cat(mask).nonzero().squeeze(-1).to(device)
-
-
-def _import_laplace() -> Any:
-    try:
-        import laplace
-        import laplace.curvature
-    except ImportError as error:
-        raise ImportError(
-            "SubnetworkLaplace.fit needs the laplace-torch package: pip install felbo[laplace]"
-        ) from error
-    return laplace

@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from felbo.layers.gaussian import gaussian_kl
+from felbo.layers.gaussian import gaussian_kl, standard_normal
 from felbo.models._location_scale import LocationScale
 
 
 class MeanField(LocationScale):
     """Independent Gaussian weights: ``w = μ + σ ⊙ ε``, ε ~ N(0, I), σ = softplus(ρ).
 
-    Linear and convolutional layers become random, weight and bias alike; everything else (batch
-    normalisation, embeddings) stays deterministic and is listed in ``not_converted``.
+    Linear and convolutional layers and the projections of ``nn.MultiheadAttention`` become random,
+    weight and bias alike; everything else (batch normalisation, embeddings) stays deterministic and
+    is listed in ``not_converted``.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
@@ -34,7 +35,7 @@ class MeanField(LocationScale):
 
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ε ~ N(0, I), ``[D]``."""
-        return torch.randn(size, dtype=like.dtype, device=like.device, generator=generator)
+        return standard_normal(size, like, generator)
 
     def layer_kl(self, mean: Tensor, scale: Tensor) -> Tensor:
         """KL[N(μ, σ²) || N(0, prior_std²)], in closed form."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-
 from torch import Tensor, nn
 
+from felbo.inputs import Inputs, run
+from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 
@@ -27,11 +27,16 @@ class MAP(StochasticClassifier):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.network = copy.deepcopy(network)
+        self.network = own_copy(network)
+        self._take_mode_of(self.network)
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    @property
+    def is_random(self) -> bool:
+        """False: there is one function."""
+        return False
+
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, the same for all M draws."""
         samples = self.resolve_samples(num_samples)
-        logits: Tensor = self.network(x)
-        draw = logits.unsqueeze(0)
-        return draw if samples == 1 else draw.expand(samples, *logits.shape)
+        draw = run(self.network, x).unsqueeze(0)
+        return self.checked(draw if samples == 1 else draw.expand(samples, -1, -1))

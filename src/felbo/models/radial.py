@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from felbo.layers.gaussian import standard_normal
 from felbo.models._location_scale import LocationScale
 
 _EULER_GAMMA = 0.57721566490153286
@@ -19,8 +20,9 @@ class Radial(LocationScale):
     in D dimensions has almost all its mass at distance √D from its mean; here the distance is
     |r|, whatever D is (Farquhar et al., 2020, "Radial Bayesian Neural Networks").
 
-    Linear and convolutional layers become random; everything else (batch normalisation,
-    embeddings) stays deterministic and is listed in ``not_converted``.
+    Linear and convolutional layers and the projections of ``nn.MultiheadAttention`` become random;
+    everything else (batch normalisation, embeddings) stays deterministic and is listed in
+    ``not_converted``.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
@@ -40,7 +42,7 @@ class Radial(LocationScale):
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``(ε / ‖ε‖) · |r|``, ``[D]``."""
         # One stream of normal numbers: the last one is r.
-        normal = torch.randn(size + 1, dtype=like.dtype, device=like.device, generator=generator)
+        normal = standard_normal(size + 1, like, generator)
         direction, distance = normal[:-1], normal[-1].abs()
         noise: Tensor = direction * (distance / torch.linalg.vector_norm(direction))
         return noise

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from felbo.inputs import Inputs, batch_size, map_tensors, run
 from felbo.layers import Rank1Layer
+from felbo.layers.rank1 import Batch
 from felbo.models._conversion import (
     WEIGHT_LAYERS,
+    check_batch_first,
     replace_layers,
     selected_layers,
     unselected_modules,
 )
 from felbo.models._location_scale import check_scales
+from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 
@@ -23,15 +27,16 @@ class Rank1(StochasticClassifier):
     """R members with weights ``W ∘ (u vᵀ)``: W is shared, u and v are Gaussian per member.
 
     Linear and convolutional layers become :class:`felbo.layers.Rank1Layer`, with biases per
-    member; everything else (batch normalisation, embeddings) is shared and listed in
-    ``not_converted``.
+    member; everything else (batch normalisation, embeddings, the projections inside
+    ``nn.MultiheadAttention``) is shared and listed in ``not_converted``.
 
     In training mode the batch is split over the members, item i going to member ``i % R``, which
     costs no more than the plain network and gives one draw. In evaluation mode every member sees
     every input, which gives R draws. Asking for a multiple of R draws, in either mode, lets every
     member see every input as often as that takes, with fresh factors each time.
 
-    The network has to keep the batch as the first axis throughout.
+    The network has to keep the batch as the first axis throughout; one that merges another axis
+    into it, or moves it, is refused when it runs.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -54,6 +59,9 @@ class Rank1(StochasticClassifier):
         torch.Size([4, 8, 3])
     """
 
+    # Its shortcut for evaluation would read weights that a rank-1 layer does not have.
+    always_training = (nn.TransformerEncoderLayer,)
+
     def __init__(
         self,
         network: nn.Module,
@@ -67,16 +75,21 @@ class Rank1(StochasticClassifier):
         check_scales(rho, prior_std)
         if members < 1:
             raise ValueError(f"A rank-1 model needs at least 1 member, got {members}.")
-        own = copy.deepcopy(network)
-        layers = selected_layers(own, WEIGHT_LAYERS, skip)
+        own = own_copy(network)
+        check_batch_first(own, "Rank1")
+        layers = selected_layers(own, WEIGHT_LAYERS, skip, called=True)
         self.converted = tuple(layers)
         self.not_converted = unselected_modules(own, layers)
-        self.network = replace_layers(own, layers, lambda layer: Rank1Layer(layer, members, rho))
+        self._batch = Batch()
+        self.network = replace_layers(
+            own, layers, lambda layer: Rank1Layer(layer, members, rho, self._batch)
+        )
         self.members = members
         self.prior_std = prior_std
         self.evaluation_samples = self.smallest_batch = members
+        self._take_mode_of(self.network)
 
-    def forward(self, x: Tensor, num_samples: int | None = None) -> Tensor:
+    def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits: ``[1, B, K]`` in training mode, ``[R, B, K]`` in evaluation mode.
 
         Args:
@@ -85,22 +98,26 @@ class Rank1(StochasticClassifier):
         """
         samples = self.resolve_samples(num_samples)
         if self.training and samples == 1:
-            if len(x) < self.members:
+            batch = batch_size(x)
+            if batch < self.members:
                 raise ValueError(
-                    f"A batch of {len(x)} cannot be split over {self.members} members. Use larger "
+                    f"A batch of {batch} cannot be split over {self.members} members. Use larger "
                     "batches (drop_last=True for the last one) or fewer members."
                 )
-            split: Tensor = self.network(x)
-            return split.unsqueeze(0)
+            return self.checked(self._run(x).unsqueeze(0))
         if samples % self.members:
             raise ValueError(
                 f"This model has {self.members} members and gives a multiple of that many draws"
                 f"{', or 1' if self.training else ''}; got num_samples={samples}."
             )
         # Copies of an item stand next to each other, so that position modulo R is the member.
-        copies = x.repeat_interleave(self.members, dim=0)
+        copies = map_tensors(lambda part: part.repeat_interleave(self.members, dim=0), x)
         draws = [self._every_member(copies) for _ in range(samples // self.members)]
-        return torch.cat(draws)
+        return self.checked(torch.cat(draws))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the number of members."""
+        return {"members": self.members}
 
     def weight_kl(self) -> Tensor:
         """KL of the factors to their prior, summed over factors and averaged over members.
@@ -113,6 +130,11 @@ class Rank1(StochasticClassifier):
         layers = [layer for layer in self.network.modules() if isinstance(layer, Rank1Layer)]
         return torch.stack([layer.kl(self.prior_std) for layer in layers]).sum()
 
-    def _every_member(self, copies: Tensor) -> Tensor:
-        logits: Tensor = self.network(copies)
+    def _run(self, x: Inputs) -> Tensor:
+        if not torch.compiler.is_compiling():
+            self._batch.items = batch_size(x)
+        return run(self.network, x)
+
+    def _every_member(self, copies: Inputs) -> Tensor:
+        logits = self._run(copies)
         return logits.reshape(-1, self.members, logits.shape[-1]).transpose(0, 1)

@@ -1,6 +1,8 @@
 """Plain networks: they give logits and know nothing of uncertainty."""
 
+from felbo.networks.compact import compact
 from felbo.networks.mlp import mlp
 from felbo.networks.resnet import resnet18
+from felbo.networks.resnet_cifar import load_resnet_cifar, resnet_cifar
 
-__all__ = ["mlp", "resnet18"]
+__all__ = ["compact", "load_resnet_cifar", "mlp", "resnet18", "resnet_cifar"]

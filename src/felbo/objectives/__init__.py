@@ -1,10 +1,10 @@
 """Objectives: what is minimised in a training step."""
 
+from felbo.objectives.base import Loss, LossFunction, Objective, as_objective
 from felbo.objectives.belief_matching import BeliefMatching
 from felbo.objectives.evidential import Evidential
-from felbo.objectives.function_space import FunctionSpaceELBO
-from felbo.objectives.likelihood import NegativeLogLikelihood
-from felbo.objectives.loss import Loss
+from felbo.objectives.function_space import FunctionSpaceELBO, Term, function_space_kl
+from felbo.objectives.likelihood import NegativeLogLikelihood, expected_nll
 from felbo.objectives.prior_network import PriorNetwork
 from felbo.objectives.weight_space import WeightSpaceELBO
 
@@ -13,7 +13,13 @@ __all__ = [
     "Evidential",
     "FunctionSpaceELBO",
     "Loss",
+    "LossFunction",
     "NegativeLogLikelihood",
+    "Objective",
     "PriorNetwork",
+    "Term",
     "WeightSpaceELBO",
+    "as_objective",
+    "expected_nll",
+    "function_space_kl",
 ]

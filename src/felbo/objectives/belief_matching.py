@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
-from felbo.objectives._checks import check_labels, check_prior
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import check_labels, check_prior
 from felbo.priors import Prior
 
 
-class BeliefMatching:
+class BeliefMatching(Objective):
     """Expected log-likelihood under Dir(α(x)) against its divergence from the prior.
 
     ``loss = mean [ψ(z) − ψ(α_y)] + w · mean KL(Dir(α) ‖ Dir(β))``
@@ -40,7 +41,7 @@ class BeliefMatching:
         self.prior = prior
         self.kl_weight = kl_weight
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         alpha = concentration_of(model, x)
         check_labels(y, *alpha.shape)
@@ -50,4 +51,4 @@ class BeliefMatching:
         labelled = alpha.gather(-1, y.long()[:, None]).squeeze(-1)
         nll = (torch.digamma(alpha.sum(-1)) - torch.digamma(labelled)).mean()
         kl = dirichlet.kl_divergence(alpha, beta).mean()
-        return Loss(total=nll + self.kl_weight * kl, nll=nll.detach(), kl=kl.detach())
+        return Loss(total=nll + self.kl_weight * kl, nll=nll, kl=kl)

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
-from felbo.objectives._checks import check_labels
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import check_labels
 
 
-class Evidential:
+class Evidential(Objective):
     """Expected Brier score under Dir(α(x)), plus the divergence of the wrong evidence from none.
 
     ``loss = mean Σ_k [(y_k − ā_k)² + ā_k (1 − ā_k) / (z + 1)] + λ · mean KL(Dir(α̃) ‖ Dir(1))``
@@ -55,7 +56,7 @@ class Evidential:
         """λ of the next call."""
         return min(1.0, self.step / self.annealing_steps)
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         alpha = concentration_of(model, x)
         check_labels(y, *alpha.shape)
@@ -68,4 +69,4 @@ class Evidential:
         kl = dirichlet.kl_divergence(wrong, torch.ones_like(wrong)).mean()
         total = nll + self.kl_weight * kl
         self.step += model.training
-        return Loss(total=total, nll=nll.detach(), kl=kl.detach())
+        return Loss(total=total, nll=nll, kl=kl)

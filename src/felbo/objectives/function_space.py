@@ -1,43 +1,109 @@
-"""The function-space evidence lower bound."""
+"""The function-space evidence lower bound: the method of this library, from top to bottom."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from felbo.measurement import MeasurementSet
+from felbo import dirichlet, fused
+from felbo.inputs import Inputs
+from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
-from felbo.objectives._bound import Divergence, bound
-from felbo.objectives._checks import check_label_kind, check_prior
-from felbo.objectives._kl import KL, KLOfDraws, KLOfOneDraw, dtype_for_kl
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import (
+    check_choice,
+    check_count,
+    check_model,
+    check_prior,
+    check_weight,
+    warn_if_flat,
+)
+from felbo.objectives.forward import forward_once, forward_points
+from felbo.objectives.likelihood import expected_nll
 from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
+Implementation = Literal["auto", "plain", "fused"]
+
+# Stands in for a probability that underflows, which happens without smoothing only.
+SMALLEST = 1e-100
 
 
-class FunctionSpaceELBO:
+def function_space_kl(
+    logits: Tensor,
+    beta: Tensor,
+    max_precision: float,
+    smoothing: float = 1e-4,
+    gradient: Gradient = "partial",
+) -> Tensor:
+    """Return the divergence of the draws from the prior at each point.
+
+    ``mean_m [log Dir(f_m | α) − log Dir(f_m | β)]``,  ``α = fit(f)``,
+    ``f = (1 − γ) softmax(logits) + γ / K``
+
+    A Monte-Carlo estimate with the M draws at hand: unbiased for the divergence between the law of
+    the draws and the prior only as far as the draws are Dirichlet; it can be negative. All of it is
+    in float64, since at the precision of a confident prediction large terms cancel.
+
+    Args:
+        logits: of the draws ``[M, S, K]``.
+        beta: concentration of the prior ``[S, K]`` or ``[K]``.
+        max_precision: cap of the fitted precision, and the precision of a single draw.
+        smoothing: γ.
+        gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
+
+    Returns:
+        ``[S]``, float64, differentiable in the logits.
+    """
+    f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
+    total = gradient == "total"
+    draws = f if total else f.detach()
+    alpha = dirichlet.fit(
+        draws, max_precision=max_precision, differentiable=total, validate=False
+    ).concentration
+    return (dirichlet.log_prob(f, alpha) - dirichlet.log_prob(f, beta.double())).mean(0)
+
+
+class Term(NamedTuple):
+    """One place at which posterior and prior are compared.
+
+    Attributes:
+        measurement: where.
+        weight: of this term inside the KL.
+        prior: another prior for these points; ``None`` takes that of the objective.
+    """
+
+    measurement: MeasurementSet
+    weight: float = 1.0
+    prior: Prior | None = None
+
+
+class FunctionSpaceELBO(Objective):
     """Expected negative log-likelihood plus the KL divergence to a prior over functions.
 
-    ``loss = mean −log f_y + weight · mean [log Dir(f | α) − log Dir(f | β)]``
+    ``loss = mean −log f_y + kl_weight · Σ_t weight_t · mean_s KL_t(s)``
 
-    where the second mean runs over draws f and measurement points, α is fitted to the draws at each
-    point and β is the prior's concentration there. The KL term is a Monte-Carlo estimate with the
-    M draws at hand: unbiased for the divergence between the law of the draws and the prior only as
-    far as the draws are Dirichlet; it can be negative for single steps.
+    where a term t has measurement points s, and its KL is that of :func:`function_space_kl`.
 
     Args:
         prior: maps inputs to a Dirichlet over class probabilities.
         num_data: N, the number of training examples; the fitted precision lies in [K, N].
-        measurement: where posterior and prior are compared; ``None`` is the training batch, whose
-            forward pass is shared.
-        kl_weight: weight of the KL term; ``"batch"`` is 1 / B as in the paper.
+        measurement: where posterior and prior are compared: a measurement set, a function from the
+            batch to points, or several :class:`Term`; ``None`` is the training batch, whose forward
+            pass is shared.
+        kl_weight: weight of the KL; ``"batch"`` is 1 / B as in the paper.
         gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
         num_samples: M; ``None`` takes the model's training default.
         smoothing: γ of ``f ← (1 − γ) f + γ / K``, applied to the draws in the KL term only.
+        batch_size: B of ``kl_weight="batch"``: items per optimiser step, over all devices and
+            accumulated gradients. :func:`felbo.fit` knows it; in a loop of one's own, ``None``
+            takes the largest batch so far, so that a smaller last batch has the same prior.
+        implementation: ``"plain"`` is :func:`function_space_kl`, ``"fused"`` the same with a
+            closed-form gradient and a value to 1e-7; ``"auto"`` takes the second where it applies,
+            for logits of float32 or less.
 
     Example:
         >>> import torch, felbo
@@ -51,96 +117,109 @@ class FunctionSpaceELBO:
         self,
         prior: Prior,
         num_data: int,
-        measurement: MeasurementSet | None = None,
+        measurement: MeasurementSet | Sequence[Term] | None = None,
         kl_weight: float | Literal["batch"] = "batch",
         gradient: Gradient = "partial",
         num_samples: int | None = None,
         smoothing: float = 1e-4,
+        *,
+        batch_size: int | None = None,
+        implementation: Implementation = "auto",
     ) -> None:
-        if num_data < 1:
-            raise ValueError(f"num_data is the number of training examples, got {num_data}.")
-        if kl_weight != "batch" and not (isinstance(kl_weight, int | float) and kl_weight >= 0):
-            raise ValueError(f"kl_weight must be 'batch' or a number ≥ 0, got {kl_weight!r}.")
-        if gradient not in ("partial", "total"):
-            raise ValueError(f"gradient must be 'partial' or 'total', got {gradient!r}.")
+        check_count("num_data, the number of training examples,", num_data)
+        check_choice("gradient", gradient, ("partial", "total"))
+        check_choice("implementation", implementation, ("auto", "plain", "fused"))
+        if kl_weight != "batch":
+            check_weight("kl_weight must be 'batch' or a number; it", kl_weight)
+        if batch_size is not None:
+            check_count("batch_size", batch_size)
         if not 0.0 <= smoothing < 1.0:
             raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")
         self.prior = prior
         self.num_data = num_data
-        self.measurement = measurement
+        self.terms = _as_terms(measurement)
         self.kl_weight = kl_weight
-        self.gradient = gradient
+        self.gradient: Gradient = gradient
         self.num_samples = num_samples
         self.smoothing = smoothing
-        self._kept: tuple[Tensor, tuple[Any, ...], KL] | None = None
+        self.batch_size = batch_size
+        self.implementation: Implementation = implementation
+        self._warned = False
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        inputs, points = self._inputs(x)
-        # One forward pass for both terms: a draw is the same function in the NLL and in the KL.
-        logits = model(inputs, self.num_samples)
-        batch = x.shape[0]
-        check_label_kind(y, batch)
-        weight = 1.0 / batch if self.kl_weight == "batch" else self.kl_weight
-        return self._bound(logits, y, points, weight)
+        check_model(model)
+        points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
+        with_batch = [term.measurement.includes_batch for term in self.terms]
+        # A draw is the same function in the NLL and in every KL.
+        batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
+        nll = expected_nll(batch, y)
+        divergences = [
+            term.weight * self.divergence(logits, places, term.prior).mean()
+            for term, (logits, places) in zip(self.terms, measured, strict=True)
+        ]
+        kl = sum(divergences[1:], start=divergences[0]).to(nll.dtype)
+        return Loss(torch.add(nll, kl, alpha=self._weight(batch)), nll, kl)
 
-    def _inputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """All inputs of a step, the batch first, and the measurement points, which come last."""
-        points = None if self.measurement is None else self.measurement(x)
-        if points is None:
-            return x, x
-        inputs = torch.cat([x, points])
-        return inputs, inputs if getattr(self.measurement, "includes_batch", False) else points
-
-    def kl(self, logits: Tensor, points: Tensor) -> Tensor:
-        """Estimate the function-space KL from draws at the measurement points.
+    def divergence(self, logits: Tensor, points: Inputs, prior: Prior | None = None) -> Tensor:
+        """Return the KL from the prior at each of the points.
 
         Args:
             logits: of the draws ``[M, S, K]``.
-            points: the measurement points ``[S, ...]``.
+            points: where they were taken ``[S, ...]``.
+            prior: ``None`` takes that of the objective.
+
+        Returns:
+            ``[S]``, float64.
         """
-        unlabelled = torch.empty(0, dtype=torch.int64, device=logits.device)
-        return self._bound(logits, unlabelled, points, weight=1.0).total
-
-    def _bound(self, logits: Tensor, labels: Tensor, points: Tensor, weight: float) -> Loss:
-        total, number = self.gradient == "total", points.shape[0]
         with torch.no_grad():
-            kl = self._kl_at(points, number, logits)
-        divergence = partial(_total if total else _partial, kl)
-        return bound(logits, labels, number, self.smoothing, weight, divergence, by_autograd=total)
+            beta = (self.prior if prior is None else prior)(points).concentration
+        check_prior(beta, *logits.shape[1:])
+        cap = float(max(self.num_data, logits.shape[-1]))
+        kl = self._implementation(logits)
+        return kl(logits, beta.to(logits.device), cap, self.smoothing, self.gradient)
 
-    def _kl_at(self, points: Tensor, number: int, logits: Tensor) -> KL:
-        """Return the KL to the prior at S points; kept, as many give the same in every step."""
-        given = self.prior(points).concentration
-        dtype = dtype_for_kl(logits, self.smoothing, total=self.gradient == "total")
-        settings = (self.num_data, self.smoothing)
-        key = (given._version, number, logits.shape, dtype, logits.device, settings)
-        kept = self._kept
-        if kept is None or kept[0] is not given or kept[1] != key:
-            classes = logits.shape[-1]
-            check_prior(given, number, classes)
-            beta, cap = given.to(logits.device), float(max(self.num_data, classes))
-            kl: KL = (
-                KLOfDraws(beta, cap, dtype)
-                if logits.shape[0] > 1
-                else KLOfOneDraw(beta, cap, dtype, self.smoothing / classes)
-            )
-            kept = self._kept = (given, key, kl)
-        return kept[2]
+    def _comparison(self, model: StochasticClassifier, term: Term) -> Comparison:
+        """Return what a measurement set may ask about this step."""
+
+        def divergence(points: Tensor) -> Tensor:
+            logits = forward_points(model, points, self.num_samples)
+            return self.divergence(logits, points, term.prior)
+
+        return Comparison(model, divergence)
+
+    def _implementation(self, logits: Tensor) -> Callable[..., Tensor]:
+        # A closed-form gradient is no use to the transforms of torch.func, and float64 asks for all
+        # digits.
+        plain = torch.func.debug_unwrap(logits) is not logits or logits.dtype == torch.float64
+        applies = self.gradient == "partial" and self.smoothing > 0 and not plain
+        chosen = applies if self.implementation == "auto" else self.implementation == "fused"
+        return fused.function_space_kl if chosen else function_space_kl
+
+    def _weight(self, batch: Tensor) -> float:
+        """Return the weight of the KL for logits ``[M, B, K]`` of the batch."""
+        _, items, classes = batch.shape
+        self.full_batch = max(self.full_batch, items)
+        if self.kl_weight == "batch":
+            return 1.0 / (self.batch_size or self.full_batch)
+        on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)
+        if on_batch and not self._warned:
+            self._warned = True
+            warn_if_flat(self.kl_weight * on_batch, classes)
+        return self.kl_weight
 
 
-def _partial(kl: KL, draws: Tensor) -> Divergence:
-    """Divergence of smoothed draws ``[M, S, K]`` with α held constant."""
-    if kl.dtype == draws.dtype:
-        return Divergence(*kl(draws))
-    value, slope = kl(draws.to(kl.dtype))
-    return Divergence(value.to(draws), torch.as_tensor(slope).to(draws))
-
-
-def _total(kl: KL, draws: Tensor) -> Divergence:
-    """Divergence of smoothed draws ``[M, S, K]`` with its derivative through the fit."""
-    with torch.enable_grad():
-        wide = draws.to(kl.dtype).detach().requires_grad_()
-        value, _ = kl(wide)
-        (by_draws,) = torch.autograd.grad(value * draws.shape[1], wide)
-    return Divergence(value.detach().to(draws), None, by_draws.to(draws))
+def _as_terms(measurement: MeasurementSet | Sequence[Term] | None) -> tuple[Term, ...]:
+    """Return the terms for what a user may pass as ``measurement``."""
+    if not isinstance(measurement, Sequence):
+        return (Term(as_measurement_set(measurement)),)
+    if not measurement or not all(isinstance(term, Term) for term in measurement):
+        raise TypeError(
+            "measurement must be a measurement set, or a sequence of felbo.Term(set, weight, "
+            f"prior) with at least one; got {measurement!r}."
+        )
+    for term in measurement:
+        check_weight("The weight of a term", term.weight)
+    return tuple(
+        term._replace(measurement=as_measurement_set(term.measurement)) for term in measurement
+    )

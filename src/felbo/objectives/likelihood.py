@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from felbo._constants import scalar
+from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
-from felbo.objectives._checks import NO_LABEL, check_label_kind, check_label_range
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import NO_LABEL, check_label_kind, check_label_range, check_model
+from felbo.objectives.forward import checked
 
 
 def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
@@ -24,7 +25,7 @@ def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
         raise
 
 
-class NegativeLogLikelihood:
+class NegativeLogLikelihood(Objective):
     """``mean over batch and draws of −log f_y``; add weight decay in the optimiser for MAP.
 
     Args:
@@ -34,7 +35,8 @@ class NegativeLogLikelihood:
     def __init__(self, num_samples: int | None = None) -> None:
         self.num_samples = num_samples
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        nll = expected_nll(model(x, self.num_samples), y)
-        return Loss(total=nll, nll=nll.detach(), kl=scalar(0.0, nll))
+        check_model(model)
+        nll = expected_nll(checked(model(x, self.num_samples), batch_size(x)), y)
+        return Loss(total=nll, nll=nll, kl=nll.new_zeros(()))

@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo.measurement import MeasurementSet
+from felbo.inputs import Inputs, batch_size, concatenate
+from felbo.measurement import MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
-from felbo.objectives._checks import check_labels
-from felbo.objectives.loss import Loss
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import check_labels
 
 Direction = Literal["reverse", "forward"]
 
 
-class PriorNetwork:
+class PriorNetwork(Objective):
     """Divergence from a target Dirichlet, one on training data and one on out-of-distribution data.
 
     ``loss = mean_B D(α, t(y)) + w · mean_S D(α, 1)``,  ``t(y) = precision · ((1 − γ) e_y + γ / K)``
@@ -64,7 +65,8 @@ class PriorNetwork:
             raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
         if not 0 <= ood_weight < float("inf"):
             raise ValueError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
-        if getattr(ood, "includes_batch", False):
+        ood = as_measurement_set(ood)
+        if ood.includes_batch:
             raise ValueError(
                 "ood holds the training batch, which cannot be out of distribution at the same "
                 "time; leave Batch() out of it."
@@ -75,17 +77,15 @@ class PriorNetwork:
         self.smoothing = smoothing
         self.ood_weight = ood_weight
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        points = self.ood(x)
-        if points is None or len(points) == 0:
-            raise ValueError("ood gave no points; Prior Networks need out-of-distribution inputs.")
-        alpha = concentration_of(model, torch.cat([x, points]))
-        check_labels(y, len(x), alpha.shape[-1])
-        inside, outside = alpha[: len(x)], alpha[len(x) :]
+        items, points = batch_size(x), points_of(self.ood, x)
+        alpha = concentration_of(model, concatenate([x, points]))
+        check_labels(y, items, alpha.shape[-1])
+        inside, outside = alpha[:items], alpha[items:]
         nll = self.divergence(inside, self.target(y, inside)).mean()
         kl = self.divergence(outside, torch.ones_like(outside)).mean()
-        return Loss(total=nll + self.ood_weight * kl, nll=nll.detach(), kl=kl.detach())
+        return Loss(total=nll + self.ood_weight * kl, nll=nll, kl=kl)
 
     def target(self, labels: Tensor, like: Tensor) -> Tensor:
         """Concentration around the smoothed labels ``[B]``, with the shape of ``like [B, K]``."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 
+from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
+from felbo.objectives.base import Loss, Objective
+from felbo.objectives.checks import check_count, check_model, check_weight
+from felbo.objectives.forward import checked
 from felbo.objectives.likelihood import expected_nll
-from felbo.objectives.loss import Loss
 
 
-class WeightSpaceELBO:
+class WeightSpaceELBO(Objective):
     """Expected negative log-likelihood plus the KL divergence to a prior over weights.
 
     ``loss = mean −log f_y + temperature · KL[q(w) || p(w)] / N``
@@ -38,16 +39,15 @@ class WeightSpaceELBO:
     def __init__(
         self, num_data: int, *, temperature: float = 1.0, num_samples: int | None = None
     ) -> None:
-        if num_data < 1:
-            raise ValueError(f"num_data is the number of training examples, got {num_data}.")
-        if not (math.isfinite(temperature) and temperature >= 0):
-            raise ValueError(f"temperature must be finite and ≥ 0, got {temperature}.")
+        check_count("num_data, the number of training examples,", num_data)
+        check_weight("temperature", temperature)
         self.num_data = num_data
         self.temperature = temperature
         self.num_samples = num_samples
 
-    def __call__(self, model: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss on inputs ``x [B, ...]`` and labels ``y [B]``; its ``kl`` is KL / N."""
-        nll = expected_nll(model(x, self.num_samples), y)
+        check_model(model)
+        nll = expected_nll(checked(model(x, self.num_samples), batch_size(x)), y)
         kl = model.weight_kl() / self.num_data
-        return Loss(total=nll + self.temperature * kl, nll=nll.detach(), kl=kl.detach())
+        return Loss(total=nll + self.temperature * kl, nll=nll, kl=kl)

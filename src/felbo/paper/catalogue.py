@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from felbo.paper import (
+    adversarial_cifar,
+    corrupted_cifar,
     digits,
     hypercube,
     newton_iterations,
@@ -29,6 +31,13 @@ STUDIES: dict[str, Study] = {
         newton_iterations.STUDY,
         digits.STUDY,
         digits.TEMPERATURE,
+        corrupted_cifar.CIFAR10,
+        corrupted_cifar.CIFAR100,
+        corrupted_cifar.CIFAR100_FULL_WEIGHT,
+        corrupted_cifar.BASELINES_CIFAR10,
+        corrupted_cifar.ABLATION_CIFAR10,
+        adversarial_cifar.CIFAR10,
+        adversarial_cifar.CIFAR100,
     )
 }
 

@@ -22,6 +22,7 @@ from felbo._files import write_atomically
 from felbo.paper.fingerprint import fingerprint
 from felbo.paper.results import Observation, Raw
 from felbo.paper.study import Study
+from felbo.paper.trained import keeping_weights_in
 
 
 class DamagedCellError(ValueError):
@@ -79,7 +80,9 @@ def stored_cells(study: Study, preset: str, folder: Path) -> tuple[list[Cell], l
 def run_cell(study: Study, cell: Cell) -> None:
     """Compute a cell and write its file in one move, so that no half-written file can be read."""
     start = time.perf_counter()
-    observations = study.run(cell.model, cell.seed, cell.settings)
+    # The file lies in runs / study / preset.
+    with keeping_weights_in(cell.path.parents[2]):
+        observations = study.run(cell.model, cell.seed, cell.settings)
     content = {
         "model": cell.model,
         "seed": cell.seed,

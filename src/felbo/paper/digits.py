@@ -39,7 +39,6 @@ from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
 from felbo.report.style import PALETTE
-from felbo.training import Adam
 
 TITLE = "Digits: dashed in weight space, solid with fVI"
 CLASSES = 10
@@ -122,7 +121,7 @@ def _adam(
     *,
     learning_rate: float,
     decay: float,
-) -> Adam:
+) -> torch.optim.Adam:
     """Adam with weight decay on all parameters, of Rank-1 on the shared weights only."""
     decayed = list(parameters)
     if isinstance(model, felbo.Rank1):
@@ -132,7 +131,7 @@ def _adam(
         {"params": decayed, "weight_decay": decay},
         {"params": [p for p in model.parameters() if p not in kept]},
     ]
-    return Adam([g for g in groups if g["params"]], lr=learning_rate)
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=learning_rate, fused=True)
 
 
 def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:

@@ -56,7 +56,7 @@ def make_objective(name: str, beta: Tensor) -> Callable[[Tensor], Tensor]:
     )
     # The prior is the same everywhere, so any one place will do.
     place = torch.zeros(1, 1)
-    return lambda logits: elbo.kl(logits.unsqueeze(1), place)
+    return lambda logits: elbo.divergence(logits.unsqueeze(1), place).squeeze(0)
 
 
 def measure(step: int, seconds: float, logits: Tensor, beta: Tensor) -> list[Observation]:

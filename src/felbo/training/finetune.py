@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from lightning_fabric import Fabric
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.utils.data import DataLoader
+from torch import nn
 
-from felbo.layers import Rank1Layer, StackedLinear
-from felbo.models import MAP, Ensemble, StochasticClassifier
-from felbo.objectives import Loss
-from felbo.training.loop import MakeOptimizer, Objective, fit
+from felbo.models import MAP, StochasticClassifier
+from felbo.objectives import LossFunction, Objective
+from felbo.training.loop import MakeOptimizer, fit
+from felbo.training.sources import Data
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Layers = Literal["all", "last"]
-
-_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, StackedLinear, Rank1Layer)
 
 
 def finetune(
     network: nn.Module,
-    objective: Objective,
-    data: DataLoader[Any] | tuple[Tensor, Tensor],
+    objective: Objective | LossFunction,
+    data: Data,
     *,
     model: Callable[[nn.Module], StochasticClassifier] = MAP,
     layers: Layers = "all",
@@ -42,7 +40,7 @@ def finetune(
         network: a trained network that maps ``[B, ...]`` to logits ``[B, K]``, or a stochastic
             classifier such as ``Ensemble.from_networks(networks)``. It stays as it is.
         objective: usually :class:`felbo.FunctionSpaceELBO`.
-        data: a ``DataLoader`` of ``(x, y)`` pairs, or the tensors ``(x [N, ...], y [N])``.
+        data: what :func:`felbo.fit` takes.
         model: makes the stochastic classifier from a plain network, for instance
             :class:`felbo.MCDropout`; a network that is one already is copied instead.
         layers: ``"all"`` trains every weight. ``"last"`` trains the last linear or convolutional
@@ -79,76 +77,24 @@ def finetune(
     if isinstance(data, tuple) and batch_size is None:
         batch_size = 128
     trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
-    step = _freeze_all_but_last(tuned, objective) if layers == "last" else objective
+    if layers == "last":
+        last = set(tuned.last_layer_parameters())
+        for parameter in tuned.parameters():
+            parameter.requires_grad_(parameter in last)
     fit(
         tuned,
-        step,
+        objective,
         data,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
         optimizer=optimizer,
         seed=seed,
+        # New running statistics would change the function of frozen layers.
+        frozen_norms=layers == "last",
         fabric=fabric,
         progress=progress,
     )
     for parameter, trainable in trained_before.items():
         parameter.requires_grad_(trainable)
     return tuned.eval()
-
-
-def _freeze_all_but_last(model: StochasticClassifier, objective: Objective) -> Objective:
-    """Freeze the parameters of ``model``; return an objective that also holds its statistics."""
-    trainable = set(_last_parameters(model))
-    for parameter in model.parameters():
-        parameter.requires_grad_(parameter in trainable)
-    # Training mode would update running statistics, and with them the function of frozen layers.
-    norms = [part for part in model.modules() if isinstance(part, _NormBase)]
-
-    def step(wrapped: StochasticClassifier, x: Tensor, y: Tensor) -> Loss:
-        for norm in norms:
-            norm.eval()
-        return objective(wrapped, x, y)
-
-    return step
-
-
-def _last_parameters(model: StochasticClassifier) -> list[nn.Parameter]:
-    """Parameters of the last layer, in each network that the model holds."""
-    if isinstance(model, Ensemble):
-        members = model.members
-        roots = list(members) if isinstance(members, nn.ModuleList) else [members]
-    else:
-        roots = [getattr(model, "network", model)]
-    found: list[nn.Parameter] = []
-    for root in roots:
-        name, layer = _last_layer(root)
-        found += layer.parameters()
-        # Location-scale models keep the scale of a layer under the layer's own name.
-        rho = getattr(model, "rho", None)
-        if isinstance(rho, nn.Module):
-            prefix = f"{name}." if name else ""
-            found += [p for key, p in rho.named_parameters() if key.startswith(prefix)]
-    return found
-
-
-def _last_layer(root: nn.Module) -> tuple[str, nn.Module]:
-    # A rank-1 layer holds the plain layer that it shares; it counts as one.
-    inner = {
-        part
-        for outer in root.modules()
-        if isinstance(outer, Rank1Layer)
-        for part in outer.modules()
-        if part is not outer
-    }
-    named = [
-        (name, part)
-        for name, part in root.named_modules()
-        if isinstance(part, _LAYERS) and part not in inner
-    ]
-    if not named:
-        raise ValueError(
-            f"{type(root).__name__} has no linear or convolutional layer to train as the last one; "
-            "use layers='all'."
-        )
-    return named[-1]

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
 
+from felbo.inputs import Inputs, tensors
 from felbo.models import StochasticClassifier
-from felbo.objectives import Loss
+from felbo.models.modes import training_mode
+from felbo.models.unwrap import unwrap
+from felbo.objectives import Loss, LossFunction, Objective, as_objective
 from felbo.random import torch_seed
-from felbo.training._checks import check_data, check_trainable
-from felbo.training.adam import Adam
-from felbo.training.batches import TensorBatches
+from felbo.training.checks import check_batches, check_first_step, check_optimizer, check_trainable
+from felbo.training.progress import progress_bar
+from felbo.training.sources import Batches, Data, as_batches
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-Objective = Callable[[StochasticClassifier, Tensor, Tensor], Loss]
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 MakeScheduler = Callable[[Optimizer], Any]
 
@@ -36,18 +37,26 @@ class History:
     nll: list[float] = field(default_factory=list)
     kl: list[float] = field(default_factory=list)
 
+    def append(self, mean: Loss) -> None:
+        """Add an epoch."""
+        for values, value in zip((self.total, self.nll, self.kl), mean, strict=True):
+            values.append(float(value))
+
 
 def fit(
     model: StochasticClassifier,
-    objective: Objective,
-    data: DataLoader[Any] | tuple[Tensor, Tensor],
+    objective: Objective | LossFunction,
+    data: Data,
     *,
     epochs: int,
     batch_size: int | None = None,
     learning_rate: float = 1e-3,
-    optimizer: MakeOptimizer | None = None,
+    optimizer: MakeOptimizer | Optimizer | None = None,
     scheduler: MakeScheduler | None = None,
+    scheduler_step: Literal["epoch", "step"] = "epoch",
+    augment: Callable[[Inputs], Inputs] | None = None,
     seed: int | None = None,
+    frozen_norms: bool = False,
     fabric: Fabric | None = None,
     progress: bool = True,
     on_epoch: Callable[[int, Loss], None] | None = None,
@@ -55,20 +64,27 @@ def fit(
     """Minimise ``objective`` over the parameters of ``model``, in place.
 
     Labels are checked before the first step: all of them for tensors, batch by batch for a
-    ``DataLoader``.
+    ``DataLoader``. A loss that is not finite stops the training before it reaches the weights.
 
     Args:
-        model: the classifier to train; left in the mode (train or eval) in which it came.
-        objective: called as ``objective(model, x, y)`` in every step.
-        data: a ``DataLoader`` of ``(x, y)`` pairs, or the tensors ``(x [N, ...], y [N])``.
+        model: the classifier to train. Every module is left in the mode (train or eval) in which it
+            came; a module in evaluation mode inside a model in training mode was frozen on purpose
+            (``bn.eval()``) and stays so.
+        objective: called as ``objective(model, x, y)`` in every step; a function of these that
+            returns a :class:`Loss` will do.
+        data: a ``DataLoader`` or ``Dataset`` of ``(x, y)`` pairs, or ``(x [N, ...], y [N])`` as
+            tensors, numpy arrays or DataFrames; x may be a tuple or dict of them.
         epochs: passes over the data.
         batch_size: B for tensors, ``None`` for full-batch steps; a ``DataLoader`` has its own.
         learning_rate: of the default optimiser, Adam.
-        optimizer: makes another optimiser from the parameters,
+        optimizer: another optimiser of the model's parameters, or a function that makes one,
             e.g. ``lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)``.
-        scheduler: makes a learning-rate scheduler, stepped once per epoch.
+        scheduler: makes a learning-rate scheduler.
+        scheduler_step: whether the scheduler steps once per epoch or once per step.
+        augment: maps the inputs of each batch to those that are trained on, such as random crops.
         seed: of the shuffle and of the model's draws, which then do not depend on what ran before
             and leave torch's generators as they were; ``None`` draws from those.
+        frozen_norms: keep the running statistics of batch normalisation as they are.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar with loss, nll and kl.
         on_epoch: called after each epoch with its number and mean loss.
@@ -87,32 +103,89 @@ def fit(
     """
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}.")
-    check_trainable(model)
+    classifier, objective = unwrap(model), as_objective(objective)
+    check_trainable(classifier)
     fabric = fabric or _best_device()
-    was_training = model.training
-    make_optimizer = optimizer or (lambda p: Adam(p, lr=learning_rate))
-    wrapped, stepper, backward = _set_up(fabric, model, make_optimizer(model.parameters()))
-    schedule = scheduler(stepper) if scheduler else None
-    batches = _batches(data, batch_size, fabric)
+    batches = as_batches(data, batch_size, fabric, _dtype(classifier))
+    made = _make_optimizer(optimizer, classifier, learning_rate)
+    wrapped, stepper, backward = _set_up(fabric, model, made)
+    schedule = scheduler(made) if scheduler else None
+    check_batches(classifier, wrapped, objective, batches)
+    objective.begin(fabric.world_size * (batches.full_size or 1))
+    step = _Step(
+        wrapped, objective, stepper, backward, schedule if scheduler_step == "step" else None
+    )
     history = History()
-    try:
-        check_data(model.eval(), wrapped, objective, batches)
-        model.train()
-        with torch_seed(seed), _progress_bar(progress and fabric.is_global_zero) as bar:
-            task = bar.add_task("training", total=epochs, loss="")
-            for epoch in range(epochs):
-                mean = _epoch(wrapped, stepper, backward, objective, batches)
-                if schedule is not None:
-                    schedule.step()
-                history.total.append(float(mean.total))
-                history.nll.append(float(mean.nll))
-                history.kl.append(float(mean.kl))
-                if on_epoch is not None:
-                    on_epoch(epoch, mean)
-                bar.update(task, advance=1, loss=_describe(mean))
-    finally:
-        model.train(was_training)
+    with (
+        training_mode(model, frozen_norms=frozen_norms),
+        torch_seed(seed),
+        progress_bar(epochs, progress and fabric.is_global_zero) as show,
+        check_first_step(classifier, batches) as checked,
+    ):
+        for epoch in range(epochs):
+            mean = _epoch(step, batches, augment, checked)
+            if schedule is not None and scheduler_step == "epoch":
+                schedule.step()
+            history.append(mean)
+            if on_epoch is not None:
+                on_epoch(epoch, mean)
+            show(mean)
     return history
+
+
+class _Step(NamedTuple):
+    """All that a training step needs."""
+
+    model: Any
+    objective: Objective
+    optimizer: Any
+    backward: Callable[[Tensor], None]
+    scheduler: Any | None
+
+    def __call__(self, x: Inputs, y: Tensor, before_backward: Callable[[], None]) -> Tensor:
+        """Take one step and return ``[total, nll, kl]``."""
+        loss = self.objective(self.model, x, y)
+        before_backward()
+        values = torch.stack([part.detach() for part in loss])
+        if not math.isfinite(loss.total.item()):
+            raise _not_finite(values, x)
+        self.optimizer.zero_grad()
+        self.backward(loss.total)
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return values
+
+
+def _epoch(
+    step: _Step,
+    batches: Batches,
+    augment: Callable[[Inputs], Inputs] | None,
+    before_backward: Callable[[], None],
+) -> Loss:
+    """Take one step per batch and return the mean loss."""
+    losses = []
+    for x, y in batches:
+        losses.append(step(x if augment is None else augment(x), y, before_backward))
+    if not losses:
+        raise ValueError(
+            "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
+        )
+    return Loss(*torch.stack(losses).mean(0).unbind())
+
+
+def _not_finite(values: Tensor, x: Inputs) -> FloatingPointError:
+    total, nll, kl = values.tolist()
+    bad = not all(bool(part.isfinite().all()) for part in tensors(x) if part.is_floating_point())
+    advice = (
+        "The inputs of this batch hold NaN or infinity."
+        if bad
+        else "The inputs are finite: try a smaller learning rate, or clip gradients."
+    )
+    return FloatingPointError(
+        f"The loss became {total} (nll {nll}, kl {kl}). {advice} The weights are those before this "
+        "step."
+    )
 
 
 @cache
@@ -124,79 +197,33 @@ def _best_device() -> Fabric:
     return Fabric(accelerator="auto", devices=1)
 
 
+def _dtype(model: nn.Module) -> torch.dtype:
+    return next(p.dtype for p in model.parameters() if p.is_floating_point())
+
+
+def _make_optimizer(
+    optimizer: MakeOptimizer | Optimizer | None, model: nn.Module, learning_rate: float
+) -> Optimizer:
+    if isinstance(optimizer, Optimizer):
+        check_optimizer(optimizer, model)
+        return optimizer
+    if optimizer is not None:
+        return optimizer(model.parameters())
+    # One kernel for all parameters, where the device has it.
+    fused = {p.device.type for p in model.parameters()} <= {"cpu", "cuda"}
+    return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused)
+
+
 def _set_up(
-    fabric: Fabric, model: StochasticClassifier, optimizer: Optimizer
+    fabric: Fabric, model: nn.Module, optimizer: Optimizer
 ) -> tuple[Any, Any, Callable[[Tensor], None]]:
     """Return the model, the optimiser and the backward pass as the strategy wants them."""
     from lightning_fabric.plugins.precision import Precision
     from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 
-    plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric._precision) is Precision
-    if plain:
+    strategy = fabric.strategy
+    if type(strategy) is SingleDeviceStrategy and type(strategy.precision) is Precision:
         # On one device in full precision the wrappers change nothing, but cost more than a small
         # network's forward pass.
         return fabric.to_device(model), optimizer, Tensor.backward
     return (*fabric.setup(model, optimizer), fabric.backward)
-
-
-def _epoch(
-    model: Any,
-    optimizer: Any,
-    backward: Callable[[Tensor], None],
-    objective: Objective,
-    batches: Iterable[tuple[Tensor, Tensor]],
-) -> Loss:
-    """Take one step per batch and return the mean loss; a NaN stops the run."""
-    losses: list[Tensor] = []
-    for x, y in batches:
-        loss = objective(model, x, y)
-        optimizer.zero_grad()
-        backward(loss.total)
-        optimizer.step()
-        losses += (loss.total.detach(), loss.nll.detach(), loss.kl.detach())
-    if not losses:
-        raise ValueError(
-            "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
-        )
-    # Read once per epoch: on an accelerator every reading waits for the device.
-    mean = Loss(*torch.stack(losses).view(-1, 3).mean(0).unbind())
-    if not bool(mean.total.isfinite()):
-        raise FloatingPointError(
-            f"The loss became {float(mean.total)} (nll {float(mean.nll)}, kl {float(mean.kl)}). "
-            "Check the inputs for NaN and try a smaller learning rate."
-        )
-    return mean
-
-
-def _batches(
-    data: DataLoader[Any] | tuple[Tensor, Tensor],
-    batch_size: int | None,
-    fabric: Fabric,
-) -> Iterable[tuple[Tensor, Tensor]]:
-    if isinstance(data, tuple):
-        x, y = (fabric.to_device(part) for part in data)
-        return TensorBatches(x, y, batch_size)
-    if not isinstance(data, DataLoader):
-        raise TypeError(
-            f"data must be a DataLoader or a tuple of tensors (x, y), got {type(data).__name__}."
-        )
-    if batch_size is not None:
-        raise ValueError(
-            f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
-        )
-    return cast("DataLoader[Any]", fabric.setup_dataloaders(data))
-
-
-def _describe(mean: Loss) -> str:
-    return f"loss {mean.total:.4f}  nll {mean.nll:.4f}  kl {mean.kl:.3f}"
-
-
-def _progress_bar(enabled: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} epochs"),
-        TextColumn("{task.fields[loss]}"),
-        TimeRemainingColumn(),
-        disable=not enabled,
-    )

@@ -1,0 +1,102 @@
+"""Corrupt a data set so that the result for an image depends on the seed and its place alone."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from felbo.data.corruptions.apply import corrupt
+from felbo.data.corruptions.layout import FOLDERS
+from felbo.data.loading import ImageData, load
+from felbo.data.location import data_root
+
+__all__ = ["check_dataset", "check_limit", "clean_test_set", "generate"]
+
+# Part of what defines the images: other sizes give other random numbers.
+CHUNK = 250
+
+
+def generate(
+    images: Tensor,
+    corruption: str,
+    severity: int,
+    *,
+    seed: int = 0,
+    limit: int | None = None,
+    root: str | PathLike[str] | None = None,
+) -> Iterator[Tensor]:
+    """Yield the corrupted images in order, at most 250 at a time.
+
+    Each chunk has a generator of its own, seeded by (seed, corruption, severity, chunk). The first
+    images are therefore the same whatever the limit, and no corruption depends on another.
+
+    Args:
+        images: uint8 [N, 3, H, W].
+        corruption: One of `felbo.data.CORRUPTIONS`.
+        severity: 1 to 5.
+        seed: Any whole number from 0.
+        limit: Only the first so many images; `None` is all.
+        root: The data root, where frost finds its textures.
+
+    Example:
+        >>> images = torch.randint(256, (300, 3, 32, 32), dtype=torch.uint8)
+        >>> [len(chunk) for chunk in generate(images, "fog", 3)]
+        [250, 50]
+        >>> ten = next(generate(images, "fog", 3, limit=10))
+        >>> torch.equal(ten, next(generate(images, "fog", 3))[:10])
+        True
+    """
+    wanted = check_limit(limit, len(images))
+    for number, start in enumerate(range(0, wanted, CHUNK)):
+        generator = _generator(seed, corruption, severity, number)
+        chunk = images[start : start + CHUNK]
+        yield corrupt(chunk, corruption, severity, generator=generator, root=root)[: wanted - start]
+
+
+def _generator(seed: int, corruption: str, severity: int, chunk: int) -> Generator:
+    # SeedSequence mixes its numbers well, so that neighbouring seeds are unrelated.
+    numbers = [seed, crc32(corruption.encode()), severity, chunk]
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]))
+
+
+def clean_test_set(name: str, root: str | PathLike[str] | None = None) -> ImageData:
+    """The test images that the benchmark corrupts, kept in memory between calls."""
+    check_dataset(name)
+    return _load_test_set(name, data_root(root))
+
+
+@lru_cache(maxsize=1)  # 95 corruptions in a row start from the same images
+def _load_test_set(name: str, base: Path) -> ImageData:
+    return load(name, "test", base)
+
+
+def check_limit(limit: int | None, available: int) -> int:
+    """The number of images to take, which is not to exceed those there are."""
+    if limit is None:
+        return available
+    if not 1 <= limit <= available:
+        raise ValueError(f"Expected a limit from 1 to {available:,} images, but got {limit:,}.")
+    return limit
+
+
+def check_dataset(name: str) -> None:
+    """Refuse a data set that the benchmark does not corrupt.
+
+    Example:
+        >>> check_dataset("mnist")
+        Traceback (most recent call last):
+        ...
+        ValueError: Expected cifar10 or cifar100, whose corruptions are published, but got 'mnist'.
+        Corrupt other images with felbo.data.corrupt.
+    """
+    if name not in FOLDERS:
+        raise ValueError(
+            f"Expected {' or '.join(FOLDERS)}, whose corruptions are published, but got {name!r}. "
+            "Corrupt other images with felbo.data.corrupt."
+        )

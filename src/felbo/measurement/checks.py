@@ -1,0 +1,109 @@
+"""Refuse points that do not fit the batch, and batches that a set cannot work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from felbo.inputs import Inputs, batch_size, tensors
+
+
+def checked_points(points: Inputs | None, x: Inputs, source: str = "The measurement set") -> Inputs:
+    """Return ``points`` if they can be joined with the batch, else raise.
+
+    Points must have the structure, item shape, device and, where the batch is floating, the dtype
+    of the batch; there must be at least one, and none may be NaN. NaN is looked for on the CPU
+    only: an accelerator would have to be waited for in every step.
+
+    Args:
+        points: what a measurement set returned.
+        x: inputs of the batch.
+        source: who returned the points, as the error calls it.
+
+    Raises:
+        TypeError: if there is something else than tensors in the structure of the batch.
+        ValueError: if the points do not fit the batch.
+    """
+    if points is None:
+        raise ValueError(
+            f"{source} returned None, and so no points. None stands for the batch alone: use "
+            "felbo.measurement.Batch() for that."
+        )
+    map_pairs(lambda part, of_batch: _checked(part, of_batch, source), points, x)
+    if batch_size(points) == 0:
+        raise ValueError(f"{source} returned no points; at least one is needed.")
+    return points
+
+
+def map_pairs(function: Callable[[Tensor, Tensor], Tensor], points: Inputs, x: Inputs) -> Inputs:
+    """Apply ``function`` to each tensor of the points and its counterpart in the batch."""
+    if isinstance(x, Tensor) and isinstance(points, Tensor):
+        return function(points, x)
+    if isinstance(x, Mapping) and isinstance(points, Mapping) and x.keys() == points.keys():
+        return {name: map_pairs(function, points[name], x[name]) for name in x}
+    if isinstance(x, tuple | list) and isinstance(points, tuple | list) and len(x) == len(points):
+        return tuple(map_pairs(function, a, b) for a, b in zip(points, x, strict=True))
+    next(tensors(x))  # raises if it is the batch that no network could take
+    raise TypeError(
+        f"Points must be {_described(x)}, as the batch is, got {_described(points)}. "
+        "Return the same structure for the points as for the batch."
+    )
+
+
+def like(points: Tensor, x: Tensor) -> Tensor:
+    """Return points on the device of the batch, and in its dtype if both are floating."""
+    both = points.is_floating_point() and x.is_floating_point()
+    return points.to(x.device, x.dtype if both else points.dtype)
+
+
+def one_tensor(x: Inputs, source: str) -> Tensor:
+    """Return ``x`` if it is one tensor ``[B, C, ...]`` with at least one item, else raise."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{source} needs inputs that are one tensor, got {_described(x)}. For other inputs "
+            "write a function from the batch to points, and pass that: Augmented(function)."
+        )
+    if x.dim() < 2 or len(x) == 0:
+        raise ValueError(f"{source} needs a batch [B, C, ...] of B ≥ 1, got {list(x.shape)}.")
+    return x
+
+
+def _checked(points: Tensor, x: Tensor, source: str) -> Tensor:
+    if points.dim() == 0 or points.shape[1:] != x.shape[1:]:
+        raise ValueError(
+            f"{source} must keep the shape of an input: expected [S, ...] with "
+            f"{list(x.shape[1:])} after the first axis, got {list(points.shape)}."
+        )
+    if points.device != x.device:
+        raise ValueError(
+            f"{source} returned points on {points.device}, but the batch is on {x.device}; "
+            "move them with points.to(x.device)."
+        )
+    # Joined with wider points, the batch would no longer have the dtype of the network.
+    if x.is_floating_point() and torch.promote_types(points.dtype, x.dtype) != x.dtype:
+        raise ValueError(
+            f"{source} returned points of {points.dtype}, but the batch is {x.dtype}; "
+            "convert them with points.to(x.dtype)."
+        )
+    if points.device.type == "cpu" and _has_nan(points):
+        where = "and so does the batch" if _has_nan(x) else "though the batch does not"
+        raise ValueError(f"{source} returned points that contain NaN, {where}.")
+    return points
+
+
+def _has_nan(values: Tensor) -> bool:
+    if not values.is_floating_point():
+        return False
+    # The sum is NaN if any value is, and is a fraction of the cost; it can also overflow.
+    with torch.no_grad():
+        return bool(values.sum().isnan()) and bool(values.isnan().any())
+
+
+def _described(x: object) -> str:
+    if isinstance(x, Mapping):
+        return f"a dict with the keys {list(x)}"
+    if isinstance(x, tuple | list):
+        return f"a {type(x).__name__} of {len(x)}"
+    return "a tensor" if isinstance(x, Tensor) else f"{type(x).__name__}"

@@ -1,0 +1,120 @@
+"""Points around and beyond a table ``[B, D]``."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from felbo.measurement.draws import integers, partners, uniform
+from felbo.measurement.itemwise import TableSet
+from felbo.measurement.ranges import Bound, ChannelRange, moments
+
+
+class ShuffledColumns(TableSet):
+    """Rows whose columns come from different items: what was dependent no longer is.
+
+    Each column is rotated by a random number of items, independently of the others. A point then
+    takes each of its columns from an item drawn uniformly, and over the whole batch every column
+    keeps its values. (Permutations by sorting would cost many times more for wide tables.) A batch
+    of one is returned as it is.
+
+    Args:
+        generator: source of random numbers; ``None`` is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> ShuffledColumns()(torch.rand(8, 3)).shape
+        torch.Size([8, 3])
+    """
+
+    computes = False
+
+    def draw(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Return rows of shuffled columns ``[S, D]``."""
+        shift = integers(0, len(x) - 1, (x.shape[1],), x, self.generator)
+        return x.gather(0, (rows[:, None] + shift) % len(x))
+
+
+class Beyond(TableSet):
+    """Points past the data on lines through two items.
+
+    From item a away from another item b the point lies at ``a + t (a − b)``, with t such that it is
+    past the projections of all items on the line by a random part, up to ``distance``, of the range
+    of these. Projections are those of standardised columns, so the units of columns do not matter.
+    No point lies in the convex hull of the batch, except in a batch of one and where two items are
+    equal: then it is the item itself.
+
+    Args:
+        distance: how far past the data at most, in ranges of the data along the line.
+        generator: source of random numbers; ``None`` is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> Beyond(1.0)(torch.rand(8, 3)).shape
+        torch.Size([8, 3])
+    """
+
+    def __init__(self, distance: float = 1.0, generator: torch.Generator | None = None) -> None:
+        super().__init__(generator)
+        if not 0.0 < distance < math.inf:
+            raise ValueError(f"distance must be positive, got {distance}.")
+        self.distance = distance
+
+    def draw(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Return points past the data ``[S, D]``."""
+        mean, deviation = moments(x)
+        unit = torch.where(deviation > 0, deviation, 1.0)
+        items = (x - mean) / unit
+        start = items.index_select(0, rows)
+        line = start - items.index_select(0, partners(rows, x, self.generator))
+        # Positions along each line, in units of a − b and with a at 0.
+        projections = line @ items.T
+        origin = (line * start).sum(-1, keepdim=True)
+        square = line.square().sum(-1, keepdim=True).clamp_min(torch.finfo(line.dtype).tiny)
+        low = (projections.amin(-1, keepdim=True) - origin) / square
+        high = (projections.amax(-1, keepdim=True) - origin) / square
+        # In (0, distance]: at zero a point would still be on the hull.
+        past = self.distance * (1.0 - uniform(low.shape, x, self.generator))
+        return mean + unit * (start + (high + past * (high - low)) * line)
+
+
+class Box(TableSet):
+    """Points uniform in a box around the data.
+
+    Args:
+        low: lowest value, one number or one per column; ``None`` is the mean of the batch less
+            ``scale`` standard deviations, for each column.
+        high: highest value, likewise.
+        scale: half the width of the box in standard deviations of the batch, where ``low`` and
+            ``high`` are not given. A batch of one has no deviation: its row is returned.
+        generator: source of random numbers; ``None`` is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> Box(low=[0.0, -1.0], high=[2.0, 1.0])(torch.rand(8, 2)).shape
+        torch.Size([8, 2])
+    """
+
+    def __init__(
+        self,
+        low: Bound | None = None,
+        high: Bound | None = None,
+        scale: float = 6.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(generator)
+        if not 0.0 < scale < math.inf:
+            raise ValueError(f"scale must be positive, got {scale}.")
+        self.range = None if low is None and high is None else ChannelRange(low, high)
+        self.scale = scale
+
+    def draw(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Return points of the box ``[S, D]``."""
+        if self.range is None:
+            mean, deviation = moments(x)
+            low, high = mean - self.scale * deviation, mean + self.scale * deviation
+        else:
+            low, high = self.range(x)
+        return low + (high - low) * uniform((len(rows), x.shape[1]), x, self.generator)

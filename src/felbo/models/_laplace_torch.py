@@ -1,0 +1,85 @@
+"""The posterior of some weights of a network, by the laplace-torch package."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from felbo.inputs import Inputs, map_tensors, run
+
+
+def full_posterior(
+    network: nn.Module, indices: Tensor, loader: DataLoader[Any]
+) -> tuple[Tensor, Tensor]:
+    """Fit N(w*, (H + λ I)⁻¹) to the chosen weights, with λ of largest marginal likelihood.
+
+    Args:
+        network: in evaluation mode, at the trained weights w*.
+        indices: positions of the chosen weights among the parameters that require a gradient.
+        loader: of ``(x, y)``.
+
+    Returns:
+        A square root of the covariance, ``[size, size]``, and λ.
+    """
+    laplace = _import_laplace()
+    posterior = laplace.FullSubnetLaplace(
+        _OfItems(network),
+        "classification",
+        subnetwork_indices=indices.cpu(),
+        backend=laplace.curvature.CurvlinopsGGN,
+    )
+    posterior.fit(_Batches(loader))
+    with warnings.catch_warnings():
+        # It asks for the same approximation of softmax in prediction, where we draw.
+        warnings.filterwarnings("ignore", message="By default `link_approx`")
+        posterior.optimize_prior_precision(method="marglik")
+    return posterior.posterior_scale, posterior.prior_precision.squeeze()
+
+
+class _Items:
+    """Inputs of any structure as one object, which laplace-torch only moves and passes on."""
+
+    def __init__(self, x: Inputs) -> None:
+        self.x = x
+
+    def to(self, device: torch.device) -> _Items:
+        return _Items(map_tensors(lambda part: part.to(device), self.x))
+
+
+class _Batches:
+    """A ``DataLoader`` whose inputs are items."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader, self.dataset = loader, loader.dataset
+
+    def __iter__(self) -> Iterator[tuple[_Items, Tensor]]:
+        for x, y in self.loader:
+            yield _Items(x), y
+
+
+class _OfItems(nn.Module):
+    """A network called with items."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, items: _Items) -> Tensor:
+        return run(self.network, items.x)
+
+
+def _import_laplace() -> Any:
+    try:
+        import laplace
+        import laplace.curvature
+    except ImportError as error:
+        raise ImportError(
+            f"SubnetworkLaplace.fit uses the laplace-torch package, and {error.name!r} is missing: "
+            "pip install felbo[laplace]"
+        ) from error
+    return laplace

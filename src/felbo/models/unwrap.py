@@ -1,0 +1,41 @@
+"""Find the stochastic classifier inside what devices, compilers and averages wrap around it."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from felbo.models.base import StochasticClassifier
+
+
+def unwrap(model: nn.Module) -> StochasticClassifier:
+    """Return the stochastic classifier inside a wrapper, or ``model`` itself if it is one.
+
+    Every wrapper (Fabric, DDP, ``torch.compile``, ``AveragedModel``) registers what it wraps as a
+    module of its own, which is where it is found.
+
+    Raises:
+        TypeError: if there is no stochastic classifier inside, or more than one.
+
+    Example:
+        >>> import torch, felbo
+        >>> model = felbo.MAP(felbo.networks.mlp(2, (8,), 3))
+        >>> average = torch.optim.swa_utils.AveragedModel(model)
+        >>> unwrap(average) is average.module
+        True
+    """
+    if isinstance(model, StochasticClassifier):
+        return model
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
+    found = [part for part in model.modules() if isinstance(part, StochasticClassifier)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        kinds = ", ".join(type(part).__name__ for part in found)
+        raise TypeError(
+            f"{type(model).__name__} holds {len(found)} stochastic classifiers ({kinds}): pass one."
+        )
+    raise TypeError(
+        f"{type(model).__name__} is a plain network with one prediction per input. Wrap it first, "
+        "for instance as felbo.MAP(network)."
+    )

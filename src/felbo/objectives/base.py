@@ -1,0 +1,74 @@
+"""What an objective is, and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from felbo.inputs import Inputs
+from felbo.models import StochasticClassifier
+
+
+class Loss(NamedTuple):
+    """A loss to minimise and the two terms it was made of: scalars that carry their gradients.
+
+    Attributes:
+        total: what to call ``backward`` on.
+        nll: mean negative log-likelihood of the labels.
+        kl: divergence to the prior, before it is weighted.
+    """
+
+    total: Tensor
+    nll: Tensor
+    kl: Tensor
+
+
+class Objective(ABC):
+    """A loss for one training step.
+
+    Attributes:
+        num_samples: draws per step; ``None`` takes the model's training default.
+        full_batch: items of a full step, over all devices; 0 as long as it is not known.
+    """
+
+    num_samples: int | None = None
+    full_batch: int = 0
+
+    @abstractmethod
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
+        """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
+
+    def begin(self, batch_size: int) -> None:
+        """Take note of the items of a full step; :func:`felbo.fit` calls it before the first.
+
+        Args:
+            batch_size: B, over all devices. The last batch of an epoch may be smaller.
+        """
+        self.full_batch = batch_size
+
+
+# A plain function that serves as an objective.
+LossFunction = Callable[[StochasticClassifier, Inputs, Tensor], Loss]
+
+
+class _FromFunction(Objective):
+    def __init__(self, function: LossFunction) -> None:
+        self.function = function
+
+    def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
+        return self.function(model, x, y)
+
+
+def as_objective(value: Objective | LossFunction) -> Objective:
+    """Return an objective for what a user may pass as one."""
+    if isinstance(value, Objective):
+        return value
+    if isinstance(value, type) or not callable(value):
+        raise TypeError(
+            "An objective is an instance such as felbo.FunctionSpaceELBO(prior, num_data), or a "
+            f"function (model, x, y) -> felbo.Loss; got {value!r}."
+        )
+    return _FromFunction(value)

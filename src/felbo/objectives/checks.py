@@ -1,0 +1,114 @@
+"""Refuse settings, models, labels and priors that do not fit, before any step is taken."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from felbo.models import StochasticClassifier
+
+# torch's own losses leave out the label −100 in silence unless told to leave out another one.
+NO_LABEL = -(2**63)
+
+
+def check_labels(labels: Tensor, batch: int, classes: int) -> None:
+    """Raise unless ``labels`` is ``[B]`` of integers in 0 … K − 1."""
+    check_label_kind(labels, batch)
+    check_label_range(labels, classes)
+
+
+def check_label_kind(labels: Tensor, batch: int) -> None:
+    """Raise unless ``labels`` is ``[B]`` of integers."""
+    if labels.shape != (batch,):
+        raise ValueError(
+            f"Expected one label per input, shape [{batch}], got {list(labels.shape)}. "
+            "One-hot labels are turned into indices with labels.argmax(-1)."
+        )
+    if labels.dtype not in (torch.int64, torch.int32, torch.uint8):
+        raise TypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
+
+
+def check_label_range(labels: Tensor, classes: int) -> None:
+    """Raise unless ``labels`` lie in 0 … K − 1."""
+    # On an accelerator the comparison would wait for the device in every step; its own kernels
+    # refuse such labels.
+    if labels.device.type == "cpu" and len(labels):
+        low, high = (int(bound) for bound in torch.aminmax(labels))
+        if low < 0 or high >= classes:
+            raise ValueError(
+                f"Labels must lie in 0 … {classes - 1}, since the model gives {classes} classes; "
+                f"got labels from {low} to {high}."
+            )
+
+
+def check_prior(concentration: Tensor, points: int, classes: int) -> None:
+    """Raise unless the prior's concentration is positive and broadcasts to ``[S, K]``."""
+    shape = tuple(concentration.shape)
+    if shape[-1:] != (classes,):
+        raise ValueError(
+            f"The prior has {shape[-1] if shape else 0} classes and the model {classes}. "
+            "Build both for the same number of classes."
+        )
+    if shape[:-1] not in ((), (points,)):
+        raise ValueError(
+            f"The prior must give one Dirichlet per measurement point, batch shape [{points}] "
+            f"(or [] when it does not depend on x), got {list(shape[:-1])}."
+        )
+    low, high = (float(bound) for bound in torch.aminmax(concentration))
+    if not 0.0 < low <= high < math.inf:
+        raise ValueError(
+            "Every concentration of the prior must be positive and finite, got values from "
+            f"{low} to {high}. Smooth a prior that gives zeros: felbo.dirichlet.smooth."
+        )
+
+
+def check_model(model: Any) -> None:
+    """Raise if a plain network was passed in place of a stochastic classifier."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
+    # Wrappers such as Fabric's or torch.compile's hold the classifier as a submodule.
+    if not any(isinstance(part, StochasticClassifier) for part in model.modules()):
+        raise TypeError(
+            f"{type(model).__name__} is a plain network. Wrap it first: felbo.MAP(network), "
+            "felbo.MCDropout(network), or felbo.Ensemble(make_network, members=5)."
+        )
+
+
+def check_count(what: str, value: Any) -> None:
+    """Raise unless ``value`` is a finite number of at least one."""
+    if not isinstance(value, int | float) or not 1 <= value < math.inf:
+        raise ValueError(f"{what} must be a number ≥ 1, got {value!r}.")
+
+
+def check_weight(what: str, value: Any) -> None:
+    """Raise unless ``value`` is a finite number that is not negative."""
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{what} must be finite and ≥ 0, got {value!r}.")
+
+
+def check_choice(what: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise unless ``value`` is one of a few words."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{what} must be one of {listed}; got {value!r}.")
+
+
+def warn_if_flat(weight: float, classes: int) -> None:
+    """Warn if a weight on the training batch keeps predictions from following their labels.
+
+    For one draw and a uniform prior the best prediction for a label is
+    ``f_y = (1 + w) / (1 + K w)``.
+    """
+    best = (1.0 + weight) / (1.0 + classes * weight)
+    if best < 0.75:
+        warnings.warn(
+            f"kl_weight = {weight:g} on the training batch itself: with a uniform prior no "
+            f"prediction can go beyond {best:.2f} for its label. Use kl_weight='batch' (1 / B), "
+            "or measure elsewhere, e.g. measurement=felbo.measurement.Elsewhere().",
+            stacklevel=4,
+        )

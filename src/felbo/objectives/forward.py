@@ -1,0 +1,92 @@
+"""One set of draws for the batch and the measurement points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from felbo.inputs import Inputs, batch_size, concatenate
+from felbo.models import StochasticClassifier
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def forward_once(
+    model: StochasticClassifier,
+    x: Inputs,
+    points: Sequence[Inputs | None],
+    with_batch: Sequence[bool],
+    num_samples: int | None,
+) -> tuple[Tensor, list[tuple[Tensor, Inputs]]]:
+    """Return logits for the batch and for every set of points, from the same draws: one pass.
+
+    Batch normalisation in training mode sees batch and points together. To give the points running
+    statistics instead would let a network tell them from the data by that alone, and take test
+    data, which have running statistics too, for points from elsewhere.
+
+    Args:
+        model: in training or evaluation mode.
+        x: the batch ``[B, ...]``.
+        points: sets of points beside the batch, each ``[S, ...]`` or ``None``.
+        with_batch: whether the batch belongs to each set too.
+        num_samples: M; ``None`` takes the model's default.
+
+    Returns:
+        Logits of the batch ``[M, B, K]``, and for each set its logits ``[M, S, K]`` with the inputs
+        that they belong to.
+    """
+    found = [part for part in points if part is not None]
+    batch, others = _separate(model, x, found, num_samples)
+    remaining = iter(others)
+    measured = []
+    for part, joined in zip(points, with_batch, strict=True):
+        if part is None:
+            measured.append((batch, x))
+            continue
+        logits = next(remaining)
+        if joined:
+            logits, part = torch.cat([batch, logits], dim=1), concatenate([x, part])
+        measured.append((logits, part))
+    return batch, measured
+
+
+def _separate(
+    model: StochasticClassifier, x: Inputs, points: Sequence[Inputs], num_samples: int | None
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """Return logits of the batch and of each set of points by itself."""
+    if not points:
+        return checked(model(x, num_samples), batch_size(x)), []
+    sizes = [batch_size(part) for part in (x, *points)]
+    logits = checked(model(concatenate([x, *points]), num_samples), sum(sizes))
+    batch, *others = torch.split(logits, sizes, dim=1)
+    return batch, others
+
+
+def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int | None) -> Tensor:
+    """Return logits ``[M, S, K]`` at points that leave no trace in batch normalisation."""
+    norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.training]
+    for norm in norms:
+        norm.eval()
+    try:
+        return checked(model(points, num_samples), batch_size(points))
+    finally:
+        for norm in norms:
+            norm.train()
+
+
+def checked(logits: Tensor, items: int) -> Tensor:
+    """Refuse logits that are not ``[M, items, K]`` with K ≥ 2."""
+    if not isinstance(logits, Tensor) or logits.dim() != 3:
+        shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(
+            "A stochastic classifier gives logits [M, B, K] (draws, items, classes), got "
+            f"{shape}. Wrap a plain network, for instance as felbo.MAP(network)."
+        )
+    if logits.shape[1] != items or logits.shape[2] < 2:
+        raise ValueError(
+            f"Expected logits of {items} items and at least 2 classes, shape [M, {items}, K], "
+            f"got {list(logits.shape)}. The network must return one row of K logits per input."
+        )
+    return logits

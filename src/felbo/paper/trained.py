@@ -1,0 +1,65 @@
+"""Trained weights, kept so that several studies and later evaluations share one training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+
+from felbo._files import write_atomically
+from felbo.models import StochasticClassifier
+
+_folder: ContextVar[Path] = ContextVar("_folder", default=Path("runs"))
+
+
+@contextmanager
+def keeping_weights_in(folder: Path) -> Iterator[None]:
+    """Let :func:`trained` keep its files in a folder."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def trained(
+    name: str,
+    settings: Mapping[str, Any],
+    build: Callable[[], StochasticClassifier],
+    train: Callable[[StochasticClassifier], None],
+) -> StochasticClassifier:
+    """Return a model trained with these settings: read from its file, or trained now and kept.
+
+    A file that is damaged, or was made with other settings, is replaced.
+
+    Args:
+        name: of the file, such as ``"cifar10/map-fvi-0"``.
+        settings: all that the weights depend on; plain numbers, strings and lists.
+        build: makes the untrained model.
+        train: trains it in place.
+    """
+    path = _folder.get() / "trained" / f"{name}.safetensors"
+    stamp = json.dumps(settings, sort_keys=True)
+    model = build()
+    if _stamp_of(path) != stamp:
+        train(model)
+        state = {key: value.contiguous() for key, value in model.state_dict().items()}
+        write_atomically(path, save(state, metadata={"settings": stamp}))
+    else:
+        model.load_state_dict(load_file(path))
+    return model
+
+
+def _stamp_of(path: Path) -> str | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            found: str | None = (file.metadata() or {}).get("settings")
+            return found
+    except (OSError, SafetensorError):
+        return None

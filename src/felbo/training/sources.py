@@ -1,0 +1,96 @@
+"""What training data may be, turned into batches ``(x, y)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, tensors
+from felbo.training.batches import TensorBatches
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+Data = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
+
+
+class LoaderBatches:
+    """Pairs ``(x, y)`` from a ``DataLoader`` on the device of a training.
+
+    Args:
+        loader: gives pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
+        fabric: moves batches to the device, and shares them out between processes.
+    """
+
+    def __init__(self, loader: DataLoader[Any], fabric: Fabric) -> None:
+        self.loader = fabric.setup_dataloaders(loader)
+        self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
+        self.sampler = loader.sampler
+
+    @property
+    def full_size(self) -> int | None:
+        """Number of items in a full batch; ``None`` if a batch sampler decides."""
+        return self.batch_size
+
+    @property
+    def last_size(self) -> int | None:
+        """Number of items in an epoch's last batch; ``None`` if it cannot be known."""
+        if self.batch_size is None or self.drop_last:
+            return self.batch_size
+        try:
+            items = len(self.sampler)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+        return items % self.batch_size or self.batch_size
+
+    def __iter__(self) -> Iterator[tuple[Inputs, Tensor]]:
+        """Yield ``(x [B, ...], y [B])``."""
+        for batch in self.loader:
+            yield split_labels(batch)
+
+
+Batches = TensorBatches | LoaderBatches
+
+
+def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
+    """Return ``(x, y)`` of what a loader gives: a pair, or a dict with ``"labels"``."""
+    if isinstance(batch, Mapping) and "labels" in batch:
+        return {key: part for key, part in batch.items() if key != "labels"}, batch["labels"]
+    if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
+        return batch[0], batch[1]
+    kind = f"{type(batch).__name__} of {len(batch)}" if hasattr(batch, "__len__") else repr(batch)
+    raise TypeError(
+        "A batch must be a pair (x, y) of inputs and labels, or a dict with the labels under "
+        f"'labels'; the loader gave a {kind}."
+    )
+
+
+def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.dtype) -> Batches:
+    """Return an iterable over the batches of an epoch.
+
+    Args:
+        data: a ``DataLoader``; a ``Dataset`` of pairs, which gets one; or ``(x, y)`` as tensors,
+            numpy arrays, DataFrames, or tuples and dicts of these.
+        batch_size: B; ``None`` takes all data of tensors in one step.
+        fabric: device and strategy.
+        dtype: of the model, in which numpy arrays of floating point come.
+    """
+    if isinstance(data, DataLoader):
+        if batch_size is not None:
+            raise ValueError(
+                f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
+            )
+        return LoaderBatches(data, fabric)
+    if isinstance(data, Dataset):
+        return LoaderBatches(DataLoader(data, batch_size or 128, shuffle=True), fabric)
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise TypeError(
+            "data must be a DataLoader, a Dataset, or a pair (x, y) of tensors or arrays; "
+            f"got {type(data).__name__}."
+        )
+    x = map_tensors(fabric.to_device, as_inputs(data[0], dtype))
+    return TensorBatches(x, as_labels(data[1]).to(next(tensors(x)).device), batch_size)

@@ -1,0 +1,105 @@
+import math
+
+import pytest
+import torch
+from scipy.spatial import Delaunay
+
+from felbo.measurement import Beyond, Box, ShuffledColumns
+
+
+def table(rows, columns, seed=0):
+    """Columns of very different units."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    return values * 10.0 ** torch.arange(-2, columns - 2) + 3.0
+
+
+def test_shuffled_columns_keep_the_values_of_each_column():
+    x = table(50, 6)
+    points = ShuffledColumns()(x)
+    assert torch.equal(points.sort(0).values, x.sort(0).values)
+    assert not torch.equal(points, x)
+
+
+def test_every_item_is_equally_likely_in_every_column_and_columns_are_independent():
+    x = torch.arange(4)[:, None].repeat(1, 2)
+    steps, shuffled = 4000, ShuffledColumns(torch.Generator().manual_seed(0))
+    first = torch.stack([shuffled(x)[1] for _ in range(steps)])
+    counts = (4 * first[:, 0] + first[:, 1]).bincount(minlength=16)
+    deviation = math.sqrt(steps / 16 * 15 / 16)
+    assert ((counts - steps / 16).abs() < 4 * deviation).all()
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_points_beyond_are_outside_the_convex_hull(columns):
+    x = table(40, columns)
+    hull = Delaunay(x.numpy())
+    for _ in range(20):
+        points = Beyond(0.5)(x)
+        assert (hull.find_simplex(points.numpy()) < 0).all()
+
+
+def test_points_beyond_lie_on_lines_through_two_items_past_all_projections():
+    x = table(20, 4)
+    unit = x.std(0)
+    for k, point in enumerate(Beyond(2.0)(x)):
+        away, others = (point - x[k]) / unit, (x[k] - x) / unit
+        cosine = (others @ away) / (others.norm(dim=1) * away.norm()).clamp_min(1e-12)
+        partner = int(cosine.argmax())
+        assert cosine[partner] == pytest.approx(1.0, abs=1e-9)
+        line = others[partner] / others[partner].norm()
+        place = (x / unit) @ line
+        past = ((point / unit) @ line - place.max()) / (place.max() - place.min())
+        assert 0 < past <= 2.0
+
+
+def test_the_distance_past_the_data_is_uniform_and_does_not_depend_on_units():
+    x = torch.tensor([[0.0, 0.0], [1.0, 1000.0]]).repeat_interleave(500, 0)
+    points = Beyond(3.0)(x)
+    points = points[(points != x).any(1)]
+    torch.testing.assert_close(points[:, 1], 1000 * points[:, 0], rtol=1e-4, atol=1e-3)
+    past = torch.where(points[:, 0] > 0.5, points[:, 0] - 1, -points[:, 0])
+    assert past.min() > 0
+    assert past.max() <= 3.0 + 1e-5
+    assert past.mean() == pytest.approx(1.5, abs=0.15)
+    assert past.var() == pytest.approx(0.75, abs=0.12)
+
+
+def test_equal_items_and_constant_columns_give_finite_points():
+    x = torch.ones(4, 3)
+    torch.testing.assert_close(Beyond()(x), x)
+    x[:, 0] = torch.arange(4.0)
+    points = Beyond()(x)
+    assert torch.equal(points[:, 1:], x[:, 1:])
+    assert ((points[:, 0] < 0) | (points[:, 0] > 3)).all()
+
+
+def test_a_box_is_filled_uniformly():
+    x = table(30, 4)
+    points = torch.cat([Box()(x) for _ in range(100)])
+    position = (points - x.mean(0)) / x.std(0, correction=0) / 6
+    assert position.abs().max() <= 1
+    torch.testing.assert_close(
+        position.square().mean(0), torch.full((4,), 1 / 3).double(), atol=0.03, rtol=0
+    )
+    given = Box(low=[0, 1, 2, 3], high=[1, 2, 3, 4])(x)
+    assert given.floor().unique(dim=0).tolist() == [[0.0, 1.0, 2.0, 3.0]]
+
+
+def test_what_a_single_row_cannot_tell_is_left_out():
+    x = torch.tensor([[1.0, -2.0]])
+    for points in (ShuffledColumns()(x), Beyond()(x), Box()(x)):
+        assert torch.equal(points, x)
+    assert not torch.equal(Box(low=-9.0, high=9.0)(x), x)
+
+
+@pytest.mark.parametrize("build", [Beyond, lambda value: Box(scale=value)])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
+def test_impossible_sizes_are_refused(build, value):
+    with pytest.raises(ValueError, match="must be positive"):
+        build(value)
+
+
+def test_half_a_box_is_refused():
+    with pytest.raises(ValueError, match="both low and high"):
+        Box(low=0.0)

@@ -1,0 +1,113 @@
+"""Inputs of any structure, and outputs that may or may not be logits."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from felbo.inputs import (
+    arguments,
+    batch_size,
+    check_logits,
+    concatenate,
+    logits_of,
+    map_tensors,
+    run,
+    tensors,
+)
+
+A, B = torch.arange(6.0).reshape(3, 2), torch.arange(12.0).reshape(3, 4)
+STRUCTURES = {
+    "tensor": (A, [A]),
+    "tuple": ((A, B), [A, B]),
+    "list": ([A, B], [A, B]),
+    "dict": ({"a": A, "b": B}, [A, B]),
+    "nested": ((A, {"b": [B, A]}), [A, B, A]),
+}
+every_structure = pytest.mark.parametrize("structure", STRUCTURES)
+
+
+@every_structure
+def test_tensors_come_in_order(structure):
+    x, expected = STRUCTURES[structure]
+    assert [id(part) for part in tensors(x)] == [id(part) for part in expected]
+    assert batch_size(x) == 3
+
+
+@every_structure
+def test_map_keeps_the_structure(structure):
+    x, expected = STRUCTURES[structure]
+    doubled = map_tensors(lambda part: 2 * part, x)
+    assert isinstance(doubled, dict) == isinstance(x, dict)
+    for found, part in zip(tensors(doubled), expected, strict=True):
+        assert torch.equal(found, 2 * part)
+
+
+@every_structure
+def test_concatenation_is_the_inverse_of_a_split(structure):
+    x, expected = STRUCTURES[structure]
+    joined = concatenate([map_tensors(lambda part, i=i: part[i : i + 1], x) for i in range(3)])
+    for found, part in zip(tensors(joined), expected, strict=True):
+        assert torch.equal(found, part)
+
+
+def test_what_is_no_input_is_refused():
+    for x in ("text", None, (A, 3), {"a": None}):
+        with pytest.raises(TypeError, match="tensor, or a tuple, list or dict of tensors; got"):
+            map_tensors(torch.neg, x)
+        with pytest.raises(TypeError, match="tensor, or a tuple, list or dict of tensors; got"):
+            batch_size(x)
+
+
+def test_numbers_of_items_must_agree():
+    with pytest.raises(ValueError, match=r"got sizes \[2, 3\]"):
+        batch_size((A, B[:2]))
+    with pytest.raises(ValueError, match=r"got sizes \[\]"):
+        batch_size(())
+
+
+def test_arguments_are_positional_or_named():
+    assert arguments(A) == ((A,), {})
+    assert arguments([A, B]) == ((A, B), {})
+    assert arguments({"a": A}) == ((), {"a": A})
+
+
+def test_logits_come_alone_or_as_an_attribute():
+    assert logits_of(A) is A
+    assert logits_of(SimpleNamespace(logits=A)) is A
+    with pytest.raises(TypeError, match=r"object with .logits; got tuple"):
+        logits_of((A, B))
+
+
+def test_run_calls_the_network_with_its_arguments():
+    network = nn.Bilinear(2, 4, 5)
+    expected = network(A, B)
+    for x in ((A, B), [A, B], {"input1": A, "input2": B}, {"input2": B, "input1": A}):
+        assert torch.equal(run(network, x), expected)
+    assert torch.equal(run(nn.Identity(), A), A)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((3,), r"torch.cat\(\[torch.zeros_like"),
+        ((3, 1), r"torch.cat\(\[torch.zeros_like"),
+        ((6, 2), "rows are not the inputs"),
+        ((1, 2), "rows are not the inputs"),
+        ((3, 5, 2), "flatten the other axes"),
+        ((), "flatten the other axes"),
+        ((3, 0), "flatten the other axes"),
+    ],
+)
+def test_other_shapes_than_logits_are_refused(shape, message):
+    with pytest.raises(ValueError, match=rf"logits \[3, K\] for 3 inputs, K ≥ 2; got.*{message}"):
+        check_logits(torch.Size(shape), 3)
+
+
+def test_two_logits_from_one_are_the_same_problem():
+    """The advice for one logit gives the probability that a sigmoid would."""
+    logit = torch.randn(7, 1)
+    two = torch.cat([torch.zeros_like(logit), logit], -1)
+    check_logits(two.shape, 7)
+    torch.testing.assert_close(two.softmax(-1)[:, 1:], logit.sigmoid())
