@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from felbo.inputs import Inputs
-from felbo.models import StochasticClassifier, training_mode, unwrap
+from felbo.models import StochasticClassifier, evaluation_mode, training_mode, unwrap
 from felbo.objectives import Loss, LossFunction, Objective, as_objective
 from felbo.objectives.checks import check_choice
 from felbo.random import torch_seed
@@ -91,7 +91,8 @@ def fit(
         frozen_norms: keep the running statistics of batch normalisation as they are.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar with loss, nll and kl.
-        on_epoch: called after each epoch with its number and mean loss.
+        on_epoch: called after each epoch with its number and mean loss, while the model is in
+            evaluation mode; whatever mode it leaves behind, training goes on as before.
 
     Returns:
         The mean loss, nll and kl of each epoch.
@@ -137,7 +138,10 @@ def fit(
                 _advance(schedule, mean.total)
             history.append(mean)
             if on_epoch is not None:
-                on_epoch(epoch, mean)
+                full = objective.full_batch
+                with evaluation_mode([model]):
+                    on_epoch(epoch, mean)
+                objective.begin(full)  # a larger batch in a validation is no training step
             show(mean)
     check_weights(classifier)
     return history
