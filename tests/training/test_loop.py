@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import threading
 import warnings
 
 import pytest
@@ -120,6 +121,37 @@ def test_the_same_seed_gives_the_same_numbers_and_leaves_the_generator_alone(loa
     assert torch.equal(torch.get_rng_state(), state[1])
     assert torch.equal(weights(first), weights(same))
     assert fit(other, source, seed=2, **options) != expected
+
+
+def test_seeded_trainings_in_two_threads_do_not_disturb_each_other():
+    """The second starts in the midst of the first, and would end after it."""
+    models = [felbo.MCDropout(network()) for _ in range(2)]
+    twins = copy.deepcopy(models)
+    for seed, twin in enumerate(twins):
+        fit(twin, data(), batch_size=16, seed=seed)
+    state, inside, ended = torch.get_rng_state(), threading.Event(), threading.Event()
+
+    def second():
+        fit(models[1], data(), batch_size=16, seed=1, on_epoch=lambda *_: inside_second())
+
+    def inside_second():
+        inside.set()
+        ended.wait(5)
+
+    thread = threading.Thread(target=second)
+
+    def inside_first(epoch):
+        if epoch == 0:
+            thread.start()
+            inside.wait(0.3)
+
+    fit(models[0], data(), batch_size=16, seed=0, on_epoch=lambda epoch, _: inside_first(epoch))
+    ended.set()
+    thread.join()
+    assert inside.is_set()
+    for model, twin in zip(models, twins, strict=True):
+        assert torch.equal(weights(model), weights(twin))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_training_lowers_the_loss_and_learns():

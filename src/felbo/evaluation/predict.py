@@ -49,7 +49,8 @@ def predict(
         num_samples: draws; ``None`` takes the model's evaluation default.
         num_data: N, the cap of the fitted precision (the size of the training set in the paper).
         batch_size: inputs per forward pass; batches of a loader are taken as they come.
-        smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them.
+        smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them; with 0,
+            all results are float64.
         seed: of the draws; ``None`` is torch's global generator.
 
     Returns:
@@ -76,12 +77,14 @@ def predict(
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
     source = _source(model, num_samples)
+    # Without smoothing, a probability that underflows would rule out its class.
+    least = torch.float32 if smoothing else torch.float64
     means: list[Tensor] = []
     behind: list[Tensor] = []
     items = draws = 0
-    with evaluation_mode(source.modules), torch_seed(seed):
+    with torch_seed(seed), evaluation_mode(source.modules):
         for batch in input_batches(x, batch_size, source.modules[0]):
-            logits = source.logits(batch)
+            logits = source.logits(batch, least)
             probs = fused.softmax(logits)
             # Of several draws only mean and spread are kept.
             reduced = (probs[0], logits[0].exp()) if source.direct else summarise(probs, smoothing)
@@ -110,11 +113,11 @@ class _Source(NamedTuple):
     is_random: bool = True
     direct: bool = False
 
-    def logits(self, batch: Inputs) -> Tensor:
-        """Return the logits ``[M, B, K]``, checked, in float32 or float64."""
+    def logits(self, batch: Inputs, dtype: torch.dtype) -> Tensor:
+        """Return the logits ``[M, B, K]``, checked, of ``dtype`` or wider."""
         with explained(batch, self.modules[0]):
             logits = checked(self.draw(batch), len(next(tensors(batch))))
-        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        return logits.to(torch.promote_types(logits.dtype, dtype))
 
 
 def _from_draws(
@@ -147,8 +150,7 @@ def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> 
             f"got {type(model).__name__}."
         )
     inner = unwrap(model)
-    samples = 1 if inner.gives_concentration else num_samples
-    draw = partial(model, num_samples=samples)
+    draw = partial(model, num_samples=1 if inner.gives_concentration else num_samples)
     return _Source([model], draw, inner.is_random, inner.gives_concentration)
 
 
