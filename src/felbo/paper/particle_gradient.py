@@ -15,8 +15,8 @@ target p = Dir(β), with α fitted to the points.
 The curve is the closed-form divergence of the α that a series fits, over steps and over the seconds
 that the steps alone took; the function-space KL itself is recorded as ``estimate``, since it can be
 negative. The paper gives neither the target nor the optimiser. Chosen here: β_k uniform in [1, 10],
-anew for each seed; standard normal logits at the start; Adam with a step size of 0.01, 1000 steps; no smoothing;
-precisions up to 10⁴.
+anew for each seed; standard normal logits at the start; Adam with a step size of 0.01, 1000 steps;
+no smoothing; precisions up to 10⁴ where they have a cap.
 """
 
 from __future__ import annotations
