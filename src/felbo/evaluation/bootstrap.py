@@ -74,7 +74,7 @@ def bootstrap(
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     estimates = {}
     for name, value in values.items():
-        drawn = torch.cat([block[name] for block in blocks])
+        drawn = torch.cat([block[name] for block in blocks]).double()
         _check_finite(name, value, drawn)
         low, high = torch.quantile(drawn, tails).tolist()
         estimates[name] = Estimate(float(value), low, high)

@@ -91,6 +91,8 @@ def evaluate(
         >>> 0 <= found.test.ece.low <= found.test.ece.high <= 1
         True
     """
+    _check_named("ood", ood)
+    _check_named("shifts", shifts)
     settings = {"smoothing": smoothing, **settings}
     measured = partial(
         quality,
@@ -115,6 +117,14 @@ def evaluate(
             for name, x in (ood or {}).items()
         },
     )
+
+
+def _check_named(what: str, data: Any) -> None:
+    if data is not None and not isinstance(data, Mapping):
+        raise TypeError(
+            f"{what} is a dict of data by name, such as {what}={{'name': data}}; got "
+            f"{type(data).__name__}."
+        )
 
 
 def _labelled(model: Model, data: Any, settings: dict[str, Any]) -> tuple[Prediction, Tensor]:
