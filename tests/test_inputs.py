@@ -102,12 +102,12 @@ def test_run_calls_the_network_with_its_arguments():
 )
 def test_other_shapes_than_logits_are_refused(shape, message):
     with pytest.raises(ValueError, match=rf"logits \[3, K\] for 3 inputs, K ≥ 2; got.*{message}"):
-        check_logits(torch.zeros(shape), 3)
+        check_logits(torch.Size(shape), 3)
 
 
 def test_two_logits_from_one_are_the_same_problem():
     """The advice for one logit gives the probability that a sigmoid would."""
     logit = torch.randn(7, 1)
     two = torch.cat([torch.zeros_like(logit), logit], -1)
-    check_logits(two, 7)
+    check_logits(two.shape, 7)
     torch.testing.assert_close(two.softmax(-1)[:, 1:], logit.sigmoid())

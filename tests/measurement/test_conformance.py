@@ -92,6 +92,14 @@ def test_points_have_the_dtype_of_the_batch(name, build, shape, dtype):
 
 
 @pytest.mark.parametrize(("name", "build", "shape"), CASES)
+@pytest.mark.parametrize("generator", [None, torch.Generator()])
+def test_points_are_on_the_device_of_the_batch_whatever_that_of_the_generator(
+    name, build, shape, generator
+):
+    assert build(generator=generator)(batch(12, shape).to("meta")).device.type == "meta"
+
+
+@pytest.mark.parametrize(("name", "build", "shape"), CASES)
 def test_integers_are_moved_but_not_computed_with(name, build, shape):
     x, made = batch(12, shape).mul(50).to(torch.int64), build(generator=None)
     if name in MOVES_ONLY:

@@ -39,7 +39,10 @@ class Transformer(nn.Module):
 
     def forward(self, x, padding=None):
         tokens = self.encoder(x.flatten(1, -2), src_key_padding_mask=padding)
-        return self.head(tokens.mean(1))
+        if padding is None:
+            return self.head(tokens.mean(1))
+        kept = (~padding).unsqueeze(-1)
+        return self.head((tokens * kept).sum(1) / kept.sum(1))
 
 
 def convolutional():

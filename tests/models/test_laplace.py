@@ -9,12 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
 from felbo.models import MAP, SubnetworkLaplace
-from felbo.networks import mlp
-
-
-@pytest.fixture
-def laplace():
-    return pytest.importorskip("laplace", reason="needs laplace-torch: pip install felbo[laplace]")
+from felbo.networks import mlp, resnet18
 
 
 def data(classes=3):
@@ -40,8 +35,8 @@ def trained(hidden, classes=3, steps=150):
     return network
 
 
-def gauss_newton(network, x):
-    """Σ_n J_nᵀ (diag p − p pᵀ) J_n for all parameters, from single gradients."""
+def gauss_newton(network, x, chosen):
+    """Σ_n J_nᵀ (diag p − p pᵀ) J_n for the chosen weights, from single gradients."""
     total = 0
     for item in x:
         logits = network(item[None])[0]
@@ -51,7 +46,7 @@ def gauss_newton(network, x):
             )
             for logit in logits
         ]
-        jacobian, p = torch.stack(rows).double(), logits.detach().double().softmax(-1)
+        jacobian, p = torch.stack(rows)[:, chosen].double(), logits.detach().double().softmax(-1)
         total = total + jacobian.T @ (p.diag() - p.outer(p)) @ jacobian
     return total
 
@@ -61,12 +56,11 @@ def weights(network):
 
 
 @pytest.mark.parametrize("size", [10_000, 7])
-@pytest.mark.usefixtures("laplace")
 def test_covariance_and_evidence_by_hand(size):
     network = trained((4,))
     model = SubnetworkLaplace(network, size=size).fit(loader())
     chosen = model.indices
-    h = gauss_newton(network, data()[0])[chosen][:, chosen]
+    h = gauss_newton(network, data()[0], chosen)
     mean = weights(network)[chosen]
     eye = torch.eye(len(mean), dtype=torch.float64)
 
@@ -112,7 +106,6 @@ def test_a_step_moves_the_logits_by_the_jacobian(settings):
     torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_draws_have_the_mean_and_covariance_of_the_linearised_predictive():
     network = trained((4,))
     model = SubnetworkLaplace(network, subnetwork="last").fit(loader())
@@ -131,7 +124,6 @@ def test_draws_have_the_mean_and_covariance_of_the_linearised_predictive():
     torch.testing.assert_close(sampled, correlation, rtol=0, atol=0.1)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_is_less_sure_than_the_network_far_from_the_data():
     network = trained((16,))
     model = SubnetworkLaplace(network, size=60).fit(loader())
@@ -143,7 +135,6 @@ def test_is_less_sure_than_the_network_far_from_the_data():
     assert found.confidence.mean() < felbo.predict(MAP(network), 8 * x).confidence.mean() - 0.1
 
 
-@pytest.mark.usefixtures("laplace")
 def test_the_posterior_is_part_of_the_state():
     network = trained((4,))
     model = SubnetworkLaplace(network, size=7).fit(loader())
@@ -154,7 +145,6 @@ def test_the_posterior_is_part_of_the_state():
     assert torch.equal(found, expected)
 
 
-@pytest.mark.usefixtures("laplace")
 def test_fit_leaves_network_flags_and_modes_alone():
     network = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3))
     network[0].weight.requires_grad_(False)
@@ -167,6 +157,28 @@ def test_fit_leaves_network_flags_and_modes_alone():
     assert [p.requires_grad for p in model.network.parameters()] == [False] + [True] * 5
     for name, value in model.network.state_dict().items():
         assert torch.equal(value, kept[name])
+
+
+def test_a_residual_network_is_linearised_where_its_statistics_stand():
+    torch.manual_seed(0)
+    network = resnet18(10, width=2, channels=1)
+    images, labels = torch.randn(24, 1, 8, 8), torch.arange(24) % 10
+    network(images)  # running statistics that are not those of the start
+    model = SubnetworkLaplace(network, size=40, evaluation_samples=4)
+    model.fit(DataLoader(TensorDataset(images, labels), batch_size=8))
+    h = gauss_newton(network.eval(), images, model.indices)
+    precision = h + model.prior_precision.double() * torch.eye(40, dtype=torch.float64)
+    covariance = (model.scale @ model.scale.T).double()
+    torch.testing.assert_close(covariance @ precision, torch.eye(40).double(), rtol=0, atol=5e-3)
+    draws = model(images, 400).detach()
+    spread = (draws.mean(0) - network(images)).abs() / draws.std(0)
+    assert spread.max() < 5 / 400**0.5
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "laplace", None)
+    with pytest.raises(ImportError, match="laplace-torch package, and 'laplace' is missing"):
+        SubnetworkLaplace(mlp(2, (), 3)).fit(loader())
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):

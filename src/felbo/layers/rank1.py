@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,13 @@ class GaussianFactors(nn.Module):
         return gaussian_kl(self.mean, softplus(self.rho), 1.0, prior_std) / len(self.mean)
 
 
+@dataclass
+class Batch:
+    """Number of items that a model runs on, ``None`` if unknown; shared by all of its layers."""
+
+    items: int | None = None
+
+
 class Rank1Layer(nn.Module):
     """R linear or convolutional layers with one weight: ``y = (W (x ∘ v)) ∘ u + b``.
 
@@ -44,20 +52,20 @@ class Rank1Layer(nn.Module):
     the weight W ∘ (u vᵀ), without ever building that weight.
 
     Item i of the batch belongs to member ``i % R``. The rule depends on nothing but the position,
-    so a network must keep the batch as its first axis and may not merge other axes into it, which
-    ``rows``, the size of the batch if it is known, is there to check. Each call draws u and v once
-    per member.
+    so a network must keep the batch as its first axis and may not merge other axes into it. Each
+    call draws u and v once per member.
 
     Args:
         layer: ``nn.Linear``, ``nn.Conv1d`` or ``nn.Conv2d``. Its weight is used, not copied; its
             bias is where the members' biases start. It is not changed.
         members: R.
         rho: starting value of every ρ, with σ = softplus(ρ) the spread of the factors.
+        batch: what the model runs on; rows that are not its items are refused.
     """
 
-    rows: int | None = None
-
-    def __init__(self, layer: nn.Module, members: int, rho: float = -3.0) -> None:
+    def __init__(
+        self, layer: nn.Module, members: int, rho: float = -3.0, batch: Batch | None = None
+    ) -> None:
         super().__init__()
         if members < 1:
             raise ValueError(f"A rank-1 layer needs at least 1 member, got {members}.")
@@ -71,6 +79,7 @@ class Rank1Layer(nn.Module):
                 f"Expected nn.Linear, nn.Conv1d or nn.Conv2d, got {type(layer).__name__}."
             )
         self.members = members
+        self.batch = batch or Batch()
         # The entry for the weight makes deepcopy hand it over as it is, tied or not.
         self.shared = copy.deepcopy(layer, {id(layer.weight): layer.weight})
         self.shared.bias = None
@@ -107,10 +116,10 @@ class Rank1Layer(nn.Module):
                 f"Expected inputs [B, channels, ...] with {self.spatial_dims + 2} axes, "
                 f"got shape {tuple(x.shape)}."
             )
-        if not torch.compiler.is_compiling() and self.rows not in (None, len(x)):
+        if not torch.compiler.is_compiling() and self.batch.items not in (None, len(x)):
             raise ValueError(
                 f"A rank-1 layer received {len(x)} rows (shape {tuple(x.shape)}) in a batch of "
-                f"{self.rows} items: the network merges another axis into the batch, or moves it, "
-                "so that rows no longer tell members apart. Keep the batch as the first axis and "
-                "as it is (linear layers take [B, T, D]), or leave the layer out with skip."
+                f"{self.batch.items} items: the network merges another axis into the batch, or "
+                "moves it, so that rows no longer tell members apart. Keep the batch as it is and "
+                "as the first axis (nn.Linear takes [B, T, D]), or leave the layer out with skip."
             )

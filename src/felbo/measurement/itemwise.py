@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class DrawnSet(ItemwiseSet):
             )
         # Half precision is too coarse to compute in, and the CPU has no Fourier transform of it.
         wide = x.to(torch.promote_types(x.dtype, torch.float32)) if self.computes else x
-        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        with torch.no_grad(), _without_autocast(x.device.type):
             return self.draw(wide, rows).to(x.dtype)
 
     def check(self, x: Tensor) -> None:
@@ -92,6 +93,11 @@ class TableSet(DrawnSet):
                 f"{type(self).__name__} needs a table [B, D], got shape {list(x.shape)}. "
                 "For images there are ShuffledPatches, Monochrome and others."
             )
+
+
+def _without_autocast(device_type: str) -> AbstractContextManager[object]:
+    available = torch.amp.is_autocast_available(device_type)
+    return torch.autocast(device_type, enabled=False) if available else nullcontext()
 
 
 def points_from_rows(

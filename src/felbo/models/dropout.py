@@ -114,6 +114,8 @@ class _DropInputs:
     def __call__(
         self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if len(args) == 1 and not kwargs:  # most layers, and the quickest way
+            return (self.dropout(args[0]),), kwargs
         count = len(self.names)
         given = {**dict(zip(self.names, args, strict=False)), **kwargs}
         # Self-attention gets one tensor three times: it stays one, with one mask.

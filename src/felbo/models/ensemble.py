@@ -81,7 +81,7 @@ class Ensemble(StochasticClassifier):
             )
         if isinstance(self.members, StackedMLP):
             logits = call(self.members, x)
-            check_logits(logits[0], batch_size(x))
+            check_logits(logits.shape[1:], batch_size(x))
             return self.checked(logits)
         frugal = self.low_memory and torch.is_grad_enabled()
         calls = [partial(recomputed, member) if frugal else member for member in self.members]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from felbo.inputs import Inputs, batch_size, map_tensors, run
 from felbo.layers import Rank1Layer
+from felbo.layers.rank1 import Batch
 from felbo.models._conversion import (
     WEIGHT_LAYERS,
     check_batch_first,
@@ -79,7 +80,10 @@ class Rank1(StochasticClassifier):
         layers = selected_layers(own, WEIGHT_LAYERS, skip, called=True)
         self.converted = tuple(layers)
         self.not_converted = unselected_modules(own, layers)
-        self.network = replace_layers(own, layers, lambda layer: Rank1Layer(layer, members, rho))
+        self._batch = Batch()
+        self.network = replace_layers(
+            own, layers, lambda layer: Rank1Layer(layer, members, rho, self._batch)
+        )
         self.members = members
         self.prior_std = prior_std
         self.evaluation_samples = self.smallest_batch = members
@@ -123,15 +127,12 @@ class Rank1(StochasticClassifier):
         log R), which goes with a likelihood that is also a mean over the members. W and the biases
         have no posterior: weight decay is their prior.
         """
-        return torch.stack([layer.kl(self.prior_std) for layer in self._layers()]).sum()
-
-    def _layers(self) -> list[Rank1Layer]:
-        return [layer for layer in self.network.modules() if isinstance(layer, Rank1Layer)]
+        layers = [layer for layer in self.network.modules() if isinstance(layer, Rank1Layer)]
+        return torch.stack([layer.kl(self.prior_std) for layer in layers]).sum()
 
     def _run(self, x: Inputs) -> Tensor:
         if not torch.compiler.is_compiling():
-            for layer in self._layers():
-                layer.rows = batch_size(x)
+            self._batch.items = batch_size(x)
         return run(self.network, x)
 
     def _every_member(self, copies: Inputs) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from torch import nn
+from torch.utils.data import DataLoader
 
 from felbo.models import MAP, StochasticClassifier
 from felbo.objectives import LossFunction, Objective
@@ -47,7 +48,7 @@ def finetune(
             layer (the last one that the network's constructor registers, in each member of an
             ensemble); all else is frozen, batch normalisation with its running statistics.
         epochs: passes over the data.
-        batch_size: B for tensors, 128 unless given; a ``DataLoader`` has its own.
+        batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
         learning_rate: of the default optimiser, Adam.
         optimizer: makes another optimiser from the parameters.
         seed: of the shuffle (tensors only).
@@ -74,7 +75,7 @@ def finetune(
             "of networks pass felbo.Ensemble.from_networks(networks)."
         )
     tuned = copy.deepcopy(network) if isinstance(network, StochasticClassifier) else model(network)
-    if isinstance(data, tuple) and batch_size is None:
+    if not isinstance(data, DataLoader) and batch_size is None:
         batch_size = 128
     trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
     if layers == "last":

@@ -1,0 +1,81 @@
+"""`import felbo` costs little more than `import torch`, and `felbo --help` is quick."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import felbo
+
+# Each of these takes a tenth of torch's time or more, and most users of a room need none of them.
+HEAVY = (
+    "joblib",
+    "lightning_fabric",
+    "matplotlib",
+    "pooch",
+    "requests",
+    "rich",
+    "scipy",
+    "sklearn",
+    "torch._dynamo",
+    "torchmetrics",
+    "typer",
+)
+
+
+def run(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def cpu_seconds(code: str) -> float:
+    return float(run(f"{code}\nimport time; print(time.process_time())").splitlines()[-1])
+
+
+def loaded_by(code: str) -> set[str]:
+    return set(run(f"{code}\nimport sys; print(*sys.modules)").split())
+
+
+def test_importing_felbo_leaves_heavy_packages_alone():
+    by_torch = loaded_by("import torch")
+    assert {*HEAVY} & (loaded_by("import felbo") - by_torch) == set()
+
+
+def test_importing_felbo_takes_at_most_1_3_times_as_long_as_torch():
+    torch, both = (
+        min(times)
+        for times in zip(
+            *((cpu_seconds("import torch"), cpu_seconds("import felbo")) for _ in range(3)),
+            strict=True,
+        )
+    )
+    assert both <= 1.3 * torch
+
+
+def test_help_needs_no_experiments_and_less_than_three_seconds():
+    code = "import sys; from felbo.cli import app\ntry: app(['--help'])\nexcept SystemExit: pass"
+    assert cpu_seconds(code) < 3.0
+    heavy = {"joblib", "lightning_fabric", "matplotlib", "pooch", "scipy", "sklearn"}
+    assert heavy & loaded_by(code) == set()
+
+
+def test_every_public_name_is_there():
+    for name in felbo.__all__:
+        assert hasattr(felbo, name), name
+    assert set(felbo.__all__) <= set(dir(felbo))
+    assert felbo.fit is felbo.training.fit
+    with pytest.raises(AttributeError, match="module 'felbo' has no attribute 'fitt'"):
+        felbo.fitt  # noqa: B018
+
+
+def test_a_type_checker_sees_every_public_name():
+    tree = ast.parse(Path(felbo.__file__).read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(felbo.__all__) - imported == {"training"}  # a room of its own, found as such
