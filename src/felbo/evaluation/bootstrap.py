@@ -2,7 +2,11 @@
 
 A resample takes n of the n items with replacement, so it is a row of weights: how often each item
 was taken. Measures that are functions of such weights are computed for many resamples at once. The
-interval holds the values between the percentiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
+interval lies between the percentiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
+
+Calibration errors are sums of absolute values, which noise makes larger: on average a resample has
+a larger one than the data, as the data have a larger one than the model. Their interval is shifted
+up, and where there are few items per bin it may lie above the value.
 """
 
 from __future__ import annotations

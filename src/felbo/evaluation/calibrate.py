@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from felbo.evaluation.checks import check_whole
 from felbo.evaluation.labelled import LabelledData, labelled_batches
-from felbo.inputs import map_tensors
+from felbo.inputs import explained, map_tensors
 from felbo.models import evaluation_mode, unwrap
 from felbo.models.tempered import Tempered, TemperedMean, log_mean
 from felbo.objectives.checks import check_choice, check_label_range
+from felbo.objectives.forward import checked
 from felbo.random import torch_seed
 
 Of = Literal["draws", "mean"]
@@ -154,7 +155,9 @@ def _logits(
     device = next(model.parameters(), torch.empty(0)).device
     logits, labels = [], []
     for x, y in labelled_batches(data, batch_size, model):
-        batch: Tensor = model(map_tensors(lambda part: part.to(device), x), num_samples)
+        x = map_tensors(lambda part: part.to(device), x)
+        with explained(x, model):
+            batch = checked(model(x, num_samples), len(y))
         check_label_range(y.cpu(), batch.shape[-1])
         logits.append(batch.cpu())
         labels.append(y.cpu().long())

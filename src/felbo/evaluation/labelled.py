@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from felbo.evaluation.batches import without_labels
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
@@ -74,8 +75,7 @@ def predict_labelled(
 def _pair(given: Any, dtype: torch.dtype) -> tuple[Inputs, Tensor]:
     """Return inputs and labels as tensors with the same number of items."""
     if isinstance(given, Mapping) and "labels" in given:
-        x: Any = {name: part for name, part in given.items() if name != "labels"}
-        y: Any = given["labels"]
+        x, y = without_labels(given), given["labels"]
     elif isinstance(given, tuple | list) and len(given) == 2:
         x, y = given
     else:
