@@ -22,10 +22,12 @@ def _fail_unless_data_are_absent(report):
     that nobody runs.
     """
     reason = str(report.longrepr)
-    if report.skipped and not hasattr(report, "wasxfail") and "FELBO_DATA" not in reason:
+    absent = "FELBO_" in reason or "felbo data fetch" in reason
+    if report.skipped and not hasattr(report, "wasxfail") and not absent:
         report.outcome = "failed"
         report.longrepr = (
-            f"{reason}\nOnly absent data may skip a test, with a reason that names FELBO_DATA."
+            f"{reason}\nOnly absent files may skip a test, with a reason that says how to get "
+            "them: a variable such as FELBO_DATA, or `felbo data fetch`."
         )
     return report
 

@@ -31,7 +31,7 @@ def test_skips_fail_unless_data_are_absent(pytester):
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1, errors=1, skipped=1, xfailed=1)
-    result.stdout.fnmatch_lines(["*Only absent data may skip a test*"])
+    result.stdout.fnmatch_lines(["*Only absent files may skip a test*"])
 
 
 def test_a_module_that_skips_itself_fails(pytester):
