@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import felbo
 from benchmarks.tabular_sets import DEVELOPMENT, REPORTED, TableSet
@@ -65,7 +62,7 @@ def folds(data: TableSet) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
 
 def compare(data: TableSet, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the scores of both classifiers on each fold."""
-    classes, labels = np.unique(data.labels, return_inverse=True)
+    labels = np.unique(data.labels, return_inverse=True)[1]
     for fold, train, test in folds(data):
         rows, unseen = data.table.iloc[train], data.table.iloc[test]
         far = moved(unseen, rows, np.random.default_rng(fold))

@@ -11,6 +11,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
 
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
@@ -114,11 +115,18 @@ def make_objective(
     terms = [Term(Batch(), data_strength), Term(places, strength)]
     return WeightedELBO(
         prior,
-        max(1, num_data),
+        max(1, round(num_data)),
         measurement=[term for term in terms if term.weight] or terms[:1],
         kl_weight=1.0,
         num_samples=num_samples,
     )
+
+
+def make_optimizer(
+    model: StochasticClassifier, learning_rate: float, weight_decay: float
+) -> Optimizer:
+    """Return Adam with L2 decay of the weights."""
+    return Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
 
 
 @cache
@@ -150,7 +158,7 @@ def _check_fitted(classifier: Any) -> None:
         check_is_fitted(classifier)
     except NotFittedError as error:
         raise NotFittedError(
-            f"The prior {type(classifier).__name__} is not fitted. Fit it first; where scikit-learn "
-            "clones this classifier (GridSearchCV, cross_val_score), pass it as "
-            "sklearn.frozen.FrozenEstimator(prior), or its copies would be unfitted."
+            f"The prior {type(classifier).__name__} is not fitted: fit it first. Where sklearn "
+            "clones this classifier, as in GridSearchCV and cross_val_score, pass the prior as "
+            "sklearn.frozen.FrozenEstimator(prior): other copies are unfitted."
         ) from error

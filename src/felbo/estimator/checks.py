@@ -47,9 +47,7 @@ def checked_labels(y: Any, X: Any) -> Array:
     """Return one label per row of the table."""
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    labels = check_array(
-        column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y"
-    )
+    labels = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(labels)
     check_consistent_length(X, labels)
     return np.asarray(labels)

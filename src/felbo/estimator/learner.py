@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from felbo.estimator.building import Table, fabric_for
 from felbo.estimator.rows import Rows, as_loader
@@ -94,10 +94,3 @@ class Learner:
                 batch_size=CHUNK,
                 seed=self.seed,
             )
-
-
-def make_optimizer(
-    model: StochasticClassifier, learning_rate: float, weight_decay: float
-) -> Optimizer:
-    """Return Adam with L2 decay of the weights."""
-    return Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)

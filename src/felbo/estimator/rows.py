@@ -34,7 +34,8 @@ class Rows(NamedTuple):
         table = np.ascontiguousarray(table + 0.0)
         keys = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        weights = np.bincount(which.ravel(), weights=self.weights[kept])
+        weights = np.zeros(len(first))
+        np.add.at(weights, which.ravel(), self.weights[kept])
         return Rows(self.features[kept][first], self.labels[kept][first], weights)
 
 
@@ -64,6 +65,8 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
         batch_size: rows per step at most; they are shared out evenly, so that no last batch is much
             smaller than the others. ``None`` takes all rows in each step.
     """
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, or None for all rows; got {batch_size}.")
     size = len(rows.labels)
     order = _EvenBatches(size, 1 if batch_size is None else -(-size // batch_size))
     return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)
@@ -98,5 +101,5 @@ class _EvenBatches(Sampler[Tensor]):
         yield from torch.tensor_split(order, self.batches)
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Any) -> Any:
     return batch

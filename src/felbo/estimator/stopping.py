@@ -14,7 +14,7 @@ from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818  not an error
     """Raised from ``on_epoch`` to end a training."""
 
 
