@@ -1,5 +1,7 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
+from typing import TYPE_CHECKING, Any
+
 from felbo import data, dirichlet, measurement, networks
 from felbo.evaluation import Prediction, Scores, predict, score
 from felbo.models import (
@@ -28,6 +30,9 @@ from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
 from felbo.training import History, finetune, fit
 
+if TYPE_CHECKING:
+    from felbo.estimator import FunctionSpaceClassifier
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -38,6 +43,7 @@ __all__ = [
     "DirichletPrior",
     "Ensemble",
     "Evidential",
+    "FunctionSpaceClassifier",
     "FunctionSpaceELBO",
     "History",
     "Loss",
@@ -65,3 +71,12 @@ __all__ = [
     "score",
     "seed_everything",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: scikit-learn takes longer to load than all of felbo.
+    if name == "FunctionSpaceClassifier":
+        from felbo.estimator import FunctionSpaceClassifier
+
+        return FunctionSpaceClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
