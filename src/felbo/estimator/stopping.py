@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from felbo.estimator.rows import Rows
-from felbo.evaluation import predict
+from felbo.evaluation.predict import predict
 from felbo.models import StochasticClassifier
 from felbo.objectives import Loss
 
