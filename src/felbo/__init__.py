@@ -26,7 +26,7 @@ from felbo.objectives import (
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import History, finetune, fit
+from felbo.training import History, choose_strength, finetune, fit
 
 __version__ = "0.1.0"
 
@@ -55,6 +55,7 @@ __all__ = [
     "Term",
     "UniformPrior",
     "WeightSpaceELBO",
+    "choose_strength",
     "data",
     "dirichlet",
     "finetune",

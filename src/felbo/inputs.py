@@ -34,8 +34,7 @@ def tensors(x: Inputs) -> Iterator[Tensor]:
             yield from tensors(part)
     else:
         raise TypeError(
-            "Inputs must be a tensor, or a tuple, list or dict of tensors; "
-            f"got {type(x).__name__}."
+            f"Inputs must be a tensor, or a tuple, list or dict of tensors; got {type(x).__name__}."
         )
 
 

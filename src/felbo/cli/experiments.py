@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from felbo.paper import catalogue
 from felbo.paper import compare as compare_with_published
 from felbo.paper import reproduce as reproduce_study
 from felbo.paper.compare import Comparison
 from felbo.paper.results import Summary, read_summaries
 from felbo.paper.study import Study
+from felbo.studies import catalogue
 
 console = Console()
 
