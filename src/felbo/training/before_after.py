@@ -54,15 +54,6 @@ class BeforeAfter(tuple[Row, ...]):
 
     def __str__(self) -> str:
         """Return a table, dashes where inputs have no labels or nothing to be told from."""
-        header: tuple[str, ...] = (
-            "inputs",
-            "model",
-            "accuracy",
-            "log-lik.",
-            "ECE",
-            "confidence",
-            "AUROC",
-        )
         formats = (".1f", ".3f", ".3f", ".2f", ".3f")
         lines = [HEADER]
         for row in self:
