@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from felbo.dirichlet._fit import precision_of_statistics
+from felbo.dirichlet._precision import with_total
+from felbo.dirichlet._statistics import spread_of_statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import digamma
 
 from felbo.dirichlet import fit, fit_statistics, smooth
-from felbo.dirichlet._fit import precision_of_statistics
-from felbo.dirichlet._precision import with_total
-from felbo.dirichlet._statistics import spread_of_statistics
 
 DTYPES = [torch.float32, torch.float64]
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from felbo.dirichlet._precision import _Equation, _two_steps, solve, with_total
 
 

@@ -1,6 +1,5 @@
 import pytest
 import torch
-
 from felbo.objectives._checks import check_labels, check_prior
 
 

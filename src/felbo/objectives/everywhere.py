@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Weights of the KL at points elsewhere and on the batch; `felbo reproduce strengths` chose them.
-STRENGTH = 0.1
+STRENGTH = 0.03
 DATA_STRENGTH = 0.001
 
 

@@ -174,7 +174,7 @@ class FunctionSpaceELBO(Objective):
             >>> import felbo
             >>> objective = felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(3), num_data=100)
             >>> [term.weight for term in objective.terms]
-            [0.001, 0.1]
+            [0.001, 0.03]
         """
         sets = everywhere_sets(strength, data_strength, measurement)
         return cls(prior, num_data, [Term(*part) for part in sets], kl_weight=1.0, **options)

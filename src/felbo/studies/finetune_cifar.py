@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 import felbo
 from felbo.data.augmentation import random_crop_flip
+from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.paper.trained import trained
@@ -94,7 +95,7 @@ def tuned_model(
         held_out = felbo.data.load("cifar10", "test")
         x, y = prepared(held_out.images[-1000:]), held_out.labels[-1000:]
         return tempered(model, fitted_temperature(model, x, y))
-    own = {key: settings[key] for key in ("train_size", "epochs")}
+    own = {key: settings[key] for key in ("train_size", "epochs", "strength", "data_strength")}
     slug = name.lower().replace(" ", "-")
     return trained(
         f"finetune-cifar10/{slug}-{own['train_size']}-{seed}",
@@ -110,10 +111,12 @@ def tune(
     """Fine-tune a model, leaving the new weights in it."""
     data = training_data(settings["train_size"])
     prior = felbo.UniformPrior(10)
-    objectives: dict[str, felbo.Objective | None] = {
+    objectives: dict[str, felbo.Objective] = {
         "further training": felbo.NegativeLogLikelihood(),
         "fVI": felbo.FunctionSpaceELBO(prior, num_data=len(data[0])),
-        "everywhere": None,
+        "everywhere": felbo.FunctionSpaceELBO.everywhere(
+            prior, len(data[0]), settings["strength"], settings["data_strength"]
+        ),
     }
     tuned = felbo.finetune(
         model,
@@ -214,7 +217,13 @@ def draw(summaries: Sequence[Summary], stem: str) -> None:
     )
 
 
-_ALL: dict[str, Any] = {"corruptions": felbo.data.CORRUPTIONS, "train_size": 20_000, "epochs": 2}
+_ALL: dict[str, Any] = {
+    "corruptions": felbo.data.CORRUPTIONS,
+    "train_size": 20_000,
+    "epochs": 2,
+    "strength": STRENGTH,
+    "data_strength": DATA_STRENGTH,
+}
 
 STUDY = Study(
     name="finetune-cifar10",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import felbo
 from felbo.measurement import Augmented, Batch, Mixture
+from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.rotated_mnist import ANGLES, CHOICES, KINDS, build
 from felbo.paper.study import Claim, Preset, Study
@@ -45,13 +46,14 @@ def turned(dataset: str, angle: float, size: int) -> tuple[Tensor, Tensor]:
     return felbo.data.rotate(images, angle, fill=-1.0), labels
 
 
-def objective(variant: str, num_data: int) -> felbo.Objective:
+def objective(variant: str, num_data: int, settings: Mapping[str, Any]) -> felbo.Objective:
     """Return what a variant minimises."""
     prior = felbo.UniformPrior(CLASSES)
     if not variant:
         return felbo.NegativeLogLikelihood()
     if variant == "everywhere":
-        return felbo.FunctionSpaceELBO.everywhere(prior, num_data)
+        strengths = settings["strength"], settings["data_strength"]
+        return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths)
     quarter = Augmented(partial(felbo.data.rotate, degrees=90, fill=-1.0))
     measurement = Batch() if variant == "fVI" else Mixture(Batch(), quarter)
     return felbo.FunctionSpaceELBO(prior, num_data, measurement)
@@ -71,7 +73,7 @@ def run(
     model = build(kind, settings["initialisation"], settings["dropout"])
     felbo.fit(
         model,
-        objective(name.removeprefix(kind).strip(), len(x)),
+        objective(name.removeprefix(kind).strip(), len(x), settings),
         (x, y),
         epochs=settings["epochs"],
         batch_size=256,
@@ -146,12 +148,13 @@ def draw(summaries: Sequence[Summary], stem: str, *, title: str) -> None:
 
 
 def _presets() -> dict[str, Preset]:
+    common = {**CHOICES, "strength": STRENGTH, "data_strength": DATA_STRENGTH}
     few: dict[str, Any] = {"train_size": 2000, "test_size": 500, "epochs": 1, "angles": (0, 90)}
     full: dict[str, Any] = {"train_size": 60000, "test_size": 10000, "angles": ANGLES}
     return {
-        "smoke": Preset(1, {**few, **CHOICES}),
-        "cpu": Preset(2, {**full, "epochs": 10, **CHOICES}),
-        "paper": Preset(5, {**full, "epochs": 30, **CHOICES}),
+        "smoke": Preset(1, {**few, **common}),
+        "cpu": Preset(2, {**full, "epochs": 10, **common}),
+        "paper": Preset(5, {**full, "epochs": 30, **common}),
     }
 
 

@@ -144,8 +144,24 @@ def choose_strength(
     trials += [trial(strength, trials[0]) for strength in sorted(strengths)]
     # One item more or less says nothing, however few there are.
     allowed = max(max_points, 100.0 / len(held_out[1]) + 1e-6)
-    cheap = [t.strength for t in trials if t.nats <= max_nats and t.points <= allowed]
-    return StrengthChoice(max(cheap), tuple(trials), max_nats, max_points)
+    chosen = strongest(trials, max_nats, allowed)
+    return StrengthChoice(chosen, tuple(trials), max_nats, max_points)
+
+
+def strongest(trials: Sequence[Trial], max_nats: float, max_points: float) -> float:
+    """Return the largest strength before the first that costs too much; 0 if that is the first.
+
+    Args:
+        trials: weakest first, beginning with strength 0.
+        max_nats: log-likelihood that a strength may cost.
+        max_points: accuracy that it may cost.
+    """
+    chosen = 0.0
+    for trial in trials:
+        if trial.nats > max_nats or trial.points > max_points:
+            break
+        chosen = trial.strength
+    return chosen
 
 
 def _split(
