@@ -1,4 +1,6 @@
 import random
+import threading
+import time
 
 import numpy as np
 import torch
@@ -39,6 +41,39 @@ def test_torch_seed_puts_the_generator_back_after_an_error():
             raise KeyError
     except KeyError:
         pass
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_blocks_inside_a_block_put_its_generator_back():
+    with torch_seed(1):
+        expected = torch.rand(4)
+    with torch_seed(1):
+        first = torch.rand(2)
+        with torch_seed(2):
+            torch.rand(2)
+        assert torch.equal(torch.cat([first, torch.rand(2)]), expected)
+
+
+def test_blocks_of_different_threads_run_one_after_another():
+    """Three numbers each, with a pause between them in which the other could draw."""
+
+    def draw(seed, results):
+        with torch_seed(seed):
+            numbers = []
+            for _ in range(3):
+                numbers.append(torch.rand(()).item())
+                time.sleep(0.01)
+            results[seed] = numbers
+
+    expected, found, state = {}, {}, torch.get_rng_state()
+    for seed in (1, 2):
+        draw(seed, expected)
+    threads = [threading.Thread(target=draw, args=(seed, found)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
     assert torch.equal(torch.get_rng_state(), state)
 
 

@@ -8,11 +8,12 @@ has them as ``.logits``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # A tensor [B, ...], or a tuple, list or mapping of inputs. Recursive types help no caller here.
 Inputs = Any
@@ -134,6 +135,23 @@ def check_logits(shape: torch.Size, batch: int) -> None:
     raise ValueError(f"{problem} Average over or flatten the other axes before the last layer.")
 
 
+@contextmanager
+def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
+    """Add a note to errors of a forward pass whose inputs are not of the dtype of the weights."""
+    try:
+        yield
+    except RuntimeError as error:
+        weights = {str(part.dtype) for part in model.parameters()}
+        found = {str(part.dtype) for part in tensors(x)}
+        if not found <= weights:
+            error.add_note(
+                f"The inputs are {', '.join(sorted(found))} and the weights "
+                f"{', '.join(sorted(weights))}: unless the network embeds such inputs, convert "
+                "them, e.g. with x.float()."
+            )
+        raise
+
+
 def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
     """Return inputs with numpy arrays, DataFrames and other array-likes as tensors.
 
@@ -153,22 +171,20 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
             f"Inputs must be numbers, got an array of dtype {array.dtype}: encode text and "
             "categories as numbers first."
         )
-    tensor = torch.as_tensor(np.ascontiguousarray(array))
+    tensor = torch.as_tensor(np.require(array, requirements=["C", "W"]))
     return tensor.to(dtype) if array.dtype.kind == "f" else tensor
 
 
 def as_labels(y: Any) -> Tensor:
-    """Return labels ``[B]`` as a tensor; floating-point labels that are no integers are refused."""
+    """Return labels ``[B]`` as an int64 tensor, refusing floats that are no integers."""
     labels = y if isinstance(y, Tensor) else torch.as_tensor(_label_array(y))
-    if labels.is_floating_point():
-        whole = labels.long()
-        if not bool((whole == labels).all()):
-            raise TypeError(
-                f"Labels must be integer class indices 0 … K − 1, got {labels.dtype} with values "
-                "that are no integers."
-            )
-        return whole
-    return labels.long() if labels.dtype == torch.bool else labels
+    whole = labels.long()
+    if labels.is_floating_point() and not bool((whole == labels).all()):
+        raise TypeError(
+            f"Labels must be integer class indices 0 … K − 1, got {labels.dtype} with values "
+            "that are no integers."
+        )
+    return whole
 
 
 def _label_array(y: Any) -> Any:
@@ -178,4 +194,4 @@ def _label_array(y: Any) -> Any:
             f"Labels must be integer class indices 0 … K − 1, got an array of dtype {array.dtype}. "
             "scikit-learn's LabelEncoder turns other labels into indices."
         )
-    return np.ascontiguousarray(array)
+    return np.require(array, requirements=["C", "W"])

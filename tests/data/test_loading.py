@@ -35,7 +35,7 @@ def test_a_missing_file_offline_says_what_where_and_how(tmp_path):
         str(tmp_path / "mnist"),
         "FELBO_DATA",
         f"`felbo data fetch mnist --root {tmp_path}`",
-        "http://127.0.0.1:9/train-images-idx3-ubyte.gz: ConnectionError",
+        "http://127.0.0.1:9/train-images-idx3-ubyte.gz: no connection",
     ):
         assert part in message
 

@@ -40,7 +40,7 @@ def test_mirrors_are_asked_over_https(info):
 def test_cifar_class_names_are_those_of_the_published_meta_file(name, meta, key, published):
     folder = published(name, "test") / REGISTRY[name].folder
     if not (folder / meta).is_file():
-        pytest.skip(f"needs {folder / meta}")
+        pytest.skip(f"needs {folder / meta}; set FELBO_DATA to a folder that has it")
     names = pickle.loads((folder / meta).read_bytes(), encoding="bytes")[key]
     assert tuple(name.decode() for name in names) == REGISTRY[name].class_names
 

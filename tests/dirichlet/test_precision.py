@@ -1,8 +1,11 @@
-"""How far the start and one step from it are from the root."""
+"""How far the solver is from the root after how many steps."""
+
+import warnings
 
 import pytest
 import torch
-from felbo.dirichlet._precision import _Equation, _two_steps, solve, with_total
+
+from felbo.dirichlet.precision import solve
 
 
 def hostile_means(items, classes, kind):
@@ -24,29 +27,34 @@ def hostile_means(items, classes, kind):
 
 @pytest.mark.parametrize("kind", ["gamma", "log-normal", "few"])
 @pytest.mark.parametrize("classes", [2, 3, 10, 300])
-def test_two_steps_are_enough(classes, kind):
-    torch.manual_seed(classes)
-    points = with_total(hostile_means(2000, classes, kind))
-    spread = 10 ** (12 * torch.rand(2000, 1, dtype=torch.float64) - 8)
-    equation = _Equation(points, spread, 1e-6, 1e12, positive=True)
-    start = equation.start()
-    first = root = equation.step(start.clone(), exact=True)
-    for _ in range(6):
-        root = equation.step(root.clone(), exact=True)
-    assert ((start - root).abs() <= 0.01 * root).all()
-    assert ((first - root).abs() <= 3e-5 * root).all()
-    # The short way: without rounding, and with it.
-    found = _two_steps(points, spread, 1e-6, 1e12)
-    assert ((found - root).abs() <= 3e-5 * root).all()
-    single = _two_steps(points.float(), spread.float(), 1e-6, 1e12).double()
-    assert ((single - root).abs() <= 5e-5 * root).all()
+def test_one_step_from_the_start_is_enough(classes, kind):
+    mean = hostile_means(1000, classes, kind)
+    spread = 10 ** (12 * torch.rand(1000, dtype=torch.float64) - 8)
+    root = solve(mean, spread, 1e-6, 1e12, tolerance=1e-13).precision
+    first = solve(mean, spread, 1e-6, 1e12, tolerance=1.0)
+    assert first.iterations.max() == 1
+    assert ((first.precision - root).abs() <= 3e-5 * root).all()
+    # The first step is the distance of the start: what float32 draws tolerate is never exceeded.
+    usual = solve(mean, spread, 1e-6, 1e12, tolerance=1e-2)
+    assert usual.converged.all()
+    assert torch.equal(usual.precision, first.precision)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_ends_of_the_bracket(dtype):
-    """A D of zero, or rounded below it, is that of draws that agree; a huge one of the others."""
-    points = with_total(torch.full((5, 4), 0.25, dtype=dtype))
-    spread = torch.tensor([[0.0], [-1e-7], [1e-12], [1e8], [0.01]], dtype=dtype)
-    found = solve(points, spread, 4.0, 1e3, 1e-4).squeeze(-1)
-    assert found[:4].tolist() == [1e3, 1e3, 1e3, 4.0]
-    assert 100 < float(found[4]) < 200
+def test_ends_of_the_bracket():
+    """A spread of zero is that of draws that agree, a huge one that of draws in the corners."""
+    spread = torch.tensor([0.0, 1e-12, 1e8, torch.inf, 0.01, torch.nan], dtype=torch.float64)
+    found = solve(torch.full((6, 4), 0.25, dtype=torch.float64), spread, 4.0, 1e3)
+    assert found.precision[:4].tolist() == [1e3, 1e3, 4.0, 4.0]
+    assert found.iterations[:4].tolist() == [0, 0, 0, 0]
+    assert 100 < found.precision[4] < 200
+    assert found.precision[5].isnan()
+    assert found.converged.tolist() == [True] * 5 + [False]
+
+
+def test_under_vmap_it_takes_the_same_steps():
+    mean, spread = hostile_means(6, 3, "gamma").view(2, 3, 3), torch.rand(2, 3).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that an operation has no batching rule
+        found = torch.func.vmap(lambda m, d: solve(m, d, 3.0, 1e6, 1e-4))(mean, spread)
+    for ours, expected in zip(found, solve(mean, spread, 3.0, 1e6, 1e-4), strict=True):
+        torch.testing.assert_close(ours, expected)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from felbo import score
+from felbo import Prediction, score
 
 
 def predictions(size=500, classes=10, scale=2.0, seed=0):
@@ -83,24 +83,39 @@ def test_perfect_and_uniform_predictions():
     assert uniform.brier == pytest.approx(0.9, abs=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
-def test_labels_of_any_integer_type(dtype):
+def test_predictions_arrays_and_labels_of_any_integer_type():
     probs, labels = predictions(50)
-    labels = torch.as_tensor(labels)
-    found = score(torch.as_tensor(probs), labels.to(dtype))
-    assert found == score(torch.as_tensor(probs), labels)
+    expected = scored(probs, labels)
+    probs = torch.as_tensor(probs)
+    assert score(Prediction(probs, probs), torch.as_tensor(labels)) == expected
+    assert score(probs.numpy(), labels) == expected
+    for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32):
+        assert score(probs, torch.as_tensor(labels).to(dtype)) == expected
+    assert score(probs.tolist(), labels.tolist()) == expected
+
+
+HALF, NAN = torch.full((3, 2), 0.5), torch.full((3, 2), 0.5)
+NAN[1, 0] = torch.nan
 
 
 @pytest.mark.parametrize(
     ("probs", "labels", "message"),
     [
-        (torch.full((3,), 0.5), torch.zeros(3), r"got \[3\] and \[3\]"),
-        (torch.full((3, 2), 0.5), torch.zeros(2), r"got \[3, 2\] and \[2\]"),
-        (torch.zeros(0, 2), torch.zeros(0), "at least one item"),
-        (torch.randn(3, 2) * 5, torch.zeros(3), "apply softmax to logits"),
-        (torch.full((3, 2), torch.nan), torch.zeros(3), "apply softmax"),
+        (HALF[:, 0], torch.zeros(3), r"got \[3\] and \[3\]"),
+        (HALF, torch.zeros(2), r"got \[3, 2\] and \[2\]"),
+        (HALF, HALF, r"no integers"),
+        (HALF[:0], torch.zeros(0), "at least one item"),
+        (10 * HALF, torch.zeros(3), "apply softmax to logits"),
+        (torch.tensor([[1.5, -0.5]]), torch.zeros(1), "apply softmax to logits"),
+        (NAN, torch.zeros(3), "probabilities of item 1 hold NaN"),
+        (Prediction(NAN, NAN), torch.zeros(3), "probabilities of item 1 hold NaN"),
+        (HALF, torch.tensor([0, 2, 1]), "0 … 1.*from 0 to 2"),
+        (HALF, torch.tensor([0, -1, 1]), "from -1 to 1"),
+        (HALF, torch.tensor([0.0, 0.5, 1.0]), "values that are no integers"),
+        (HALF, torch.tensor([0.0, torch.nan, 1.0]), "values that are no integers"),
+        (HALF, np.array(["a", "b", "a"]), "LabelEncoder"),
     ],
 )
-def test_what_is_no_prediction_is_refused(probs, labels, message):
-    with pytest.raises(ValueError, match=message):
-        score(probs, labels.long())
+def test_what_is_no_prediction_or_no_label_is_refused(probs, labels, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        score(probs, labels)

@@ -1,11 +1,16 @@
 """Prediction with models, with networks that exist already, and with draws."""
 
+import threading
+import warnings
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, TensorDataset
 
-from felbo import dirichlet
+from felbo import FunctionSpaceELBO, StochasticClassifier, UniformPrior, dirichlet
 from felbo.evaluation import predict
 from felbo.models import MAP, ConcentrationNetwork, Ensemble, MCDropout
 from felbo.networks import mlp
@@ -21,50 +26,55 @@ def x():
     return torch.randn(50, 4)
 
 
+class Fixed(StochasticClassifier):
+    """Draws that are given; the input is the position of an item."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = logits
+
+    def forward(self, x, num_samples=None):
+        return self.logits[:, x.long().squeeze(-1)]
+
+
 def test_a_list_of_networks_equals_the_manual_mean_and_fit(networks, x):
     with torch.no_grad():
         draws = torch.stack([network(x).softmax(-1) for network in networks])
-    found = predict(networks, x, num_data=1000)
-    torch.testing.assert_close(found.probs, draws.mean(0))
-    fitted = dirichlet.fit(dirichlet.smooth(draws), max_precision=1000.0)
-    torch.testing.assert_close(found.concentration, fitted.concentration, rtol=1e-3, atol=0)
-    torch.testing.assert_close(found.precision, fitted.precision, rtol=1e-3, atol=0)
-    torch.testing.assert_close(
-        found.epistemic, dirichlet.uncertainty(fitted.concentration).epistemic, rtol=1e-2, atol=1e-6
-    )
+    fitted = dirichlet.fit(dirichlet.smooth(draws.double()), max_precision=1000.0)
+    epistemic = dirichlet.uncertainty(fitted.concentration).epistemic
+    candidates = (networks, tuple(networks), nn.ModuleList(networks))
+    for model in (*candidates, Ensemble.from_networks(networks), draws, draws.double().numpy()):
+        inputs = None if isinstance(model, torch.Tensor | np.ndarray) else x
+        found = predict(model, inputs, num_data=1000)
+        torch.testing.assert_close(found.probs.float(), draws.mean(0))
+        alpha, z = found.concentration.double(), found.precision.double()
+        torch.testing.assert_close(alpha, fitted.concentration, rtol=1e-3, atol=0)
+        torch.testing.assert_close(z, fitted.precision, rtol=1e-3, atol=0)
+        torch.testing.assert_close(found.epistemic.double(), epistemic, rtol=1e-2, atol=1e-6)
+        assert not found.probs.requires_grad
+        assert not found.concentration.requires_grad
 
 
-@pytest.mark.parametrize("container", [tuple, nn.ModuleList])
-def test_other_containers_and_the_ensemble_agree(container, networks, x):
-    found = predict(container(networks), x)
-    expected = predict(Ensemble.from_networks(networks), x)
-    torch.testing.assert_close(found.probs, expected.probs)
-    torch.testing.assert_close(found.precision, expected.precision, rtol=1e-3, atol=0)
-
-
-def test_draws_alone(networks, x):
-    with torch.no_grad():
-        draws = torch.stack([network(x).softmax(-1) for network in networks])
-    kept = draws.clone()
-    found = predict(draws)
-    expected = predict(networks, x)
-    assert torch.equal(draws, kept)
-    torch.testing.assert_close(found.probs, expected.probs)
-    torch.testing.assert_close(found.concentration, expected.concentration, rtol=1e-3, atol=0)
-
-
-def test_batches_do_not_change_the_result(networks, x):
-    whole = predict(networks, x)
+def test_every_form_of_inputs_gives_what_the_tensor_gives(networks, x):
+    expected = predict(networks, x).probs
+    labels = torch.zeros(50)
+    forms = [
+        x.double().numpy(),
+        DataLoader(TensorDataset(x, labels), batch_size=16),
+        DataLoader(TensorDataset(x), batch_size=16),
+        DataLoader(list(x), batch_size=16),
+        TensorDataset(x, labels),
+        list(x.split(7)),
+        (part.numpy() for part in x.split(7)),
+        {"input": x, "labels": labels},
+        [{"input": x[:20], "labels": labels[:20]}, {"input": x[20:]}],
+        (x,),
+    ]
+    for form in forms:
+        torch.testing.assert_close(predict(networks, form).probs, expected)
     split = predict(networks, x, batch_size=7)
-    torch.testing.assert_close(split.probs, whole.probs)
-    torch.testing.assert_close(split.precision, whole.precision, rtol=1e-3, atol=0)
-
-
-@pytest.mark.parametrize("labelled", [True, False])
-def test_a_loader_gives_what_the_tensor_gives(labelled, networks, x):
-    data = TensorDataset(x, torch.zeros(50)) if labelled else list(x)
-    found = predict(networks, DataLoader(data, batch_size=16))
-    torch.testing.assert_close(found.probs, predict(networks, x).probs)
+    torch.testing.assert_close(split.probs, expected)
+    torch.testing.assert_close(split.precision, predict(networks, x).precision, rtol=1e-3, atol=0)
 
 
 def test_a_concentration_network_reports_its_own_dirichlet(x):
@@ -75,23 +85,77 @@ def test_a_concentration_network_reports_its_own_dirichlet(x):
     torch.testing.assert_close(found.concentration, alpha)
     torch.testing.assert_close(found.precision, alpha.sum(-1))
     torch.testing.assert_close(found.probs, alpha / alpha.sum(-1, keepdim=True))
+    torch.testing.assert_close(found.epistemic, dirichlet.uncertainty(alpha).epistemic)
 
 
-def test_map_has_the_precision_of_the_data(x):
+@pytest.mark.parametrize("num_samples", [None, 1, 5])
+def test_models_of_one_function_show_no_epistemic_uncertainty(x, num_samples):
     network = mlp(4, (16,), 3)
-    found = predict(MAP(network), x, num_data=60_000)
+    found = predict(MAP(network), x, num_data=60_000, num_samples=num_samples)
     with torch.no_grad():
         torch.testing.assert_close(found.probs, network(x).softmax(-1))
     assert (found.precision == 60_000).all()
+    with pytest.warns(UserWarning, match="epistemic"):
+        assert found.epistemic.isnan().all()
+    for single in ([network], Ensemble.from_networks([network])):
+        with pytest.warns(UserWarning, match="epistemic"):
+            assert predict(single, x).epistemic.isnan().all()
+    with pytest.warns(UserWarning, match="epistemic"):
+        assert predict(MCDropout(network), x, num_samples=1).epistemic.isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("classes", "smoothing", "items"), [(10_000, 1e-4, 40), (21_841, 1e-4, 20), (100, 1e-6, 2000)]
+)
+@pytest.mark.parametrize("noise", [1.0, 0.1, 1e-3])
+def test_float32_has_the_precision_of_float64(classes, smoothing, items, noise):
+    logits = 8 * torch.randn(items, classes) + noise * torch.randn(5, items, classes)
+    found = predict(Fixed(logits), torch.arange(items)[:, None], smoothing=smoothing)
+    draws = dirichlet.smooth(logits.double().softmax(-1), smoothing)
+    expected = dirichlet.fit(draws, max_precision=1e6).precision
+    assert found.precision.dtype == torch.float32
+    torch.testing.assert_close(found.precision.double(), expected, rtol=1e-3, atol=0)
+    assert found.concentration.isfinite().all()
+
+
+def test_without_smoothing_what_underflows_in_float32_still_counts():
+    logits = 40 * torch.randn(200, 10) + 0.1 * torch.randn(5, 200, 10)
+    expected = dirichlet.fit(logits.double().softmax(-1), max_precision=1e6).precision
+    found = predict(Fixed(logits), torch.arange(200)[:, None], smoothing=0.0).precision
+    assert (logits.softmax(-1) == 0).any()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened(dtype):
+    logits = torch.randn(5, 20, 3).to(dtype)
+    found = predict(Fixed(logits), torch.arange(20)[:, None])
+    torch.testing.assert_close(found.probs, logits.float().softmax(-1).mean(0))
 
 
 def test_draws_are_repeatable_and_leave_the_generator_alone(x):
     model = MCDropout(mlp(4, (16,), 3), rate=0.3)
     state = torch.get_rng_state()
     first, second = predict(model, x, seed=4), predict(model, x, seed=4)
-    other = predict(model, x, seed=5)
     assert torch.equal(first.probs, second.probs)
-    assert not torch.equal(first.probs, other.probs)
+    assert not torch.equal(first.probs, predict(model, x, seed=5).probs)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_seeded_predictions_in_threads_do_not_disturb_each_other(x):
+    model = MCDropout(mlp(4, (16,), 3), rate=0.3)
+    expected = [predict(model, x, batch_size=5, seed=seed).probs for seed in range(4)]
+    state, found = torch.get_rng_state(), [None] * 4
+
+    def run(seed):
+        found[seed] = predict(model, x, batch_size=5, seed=seed).probs
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -111,14 +175,112 @@ def test_every_part_gets_its_mode_back_also_after_an_error(x):
     assert (network.training, network[0].training, other.training) == (True, False, True)
 
 
-def test_no_gradient_is_recorded(networks, x):
-    found = predict(networks, x)
-    assert not found.probs.requires_grad
-    assert not found.concentration.requires_grad
+@pytest.mark.parametrize("make", [MAP, MCDropout, ConcentrationNetwork])
+def test_averaged_and_compiled_models_predict_as_the_model(make, x):
+    model = make(mlp(4, (16,), 3))
+    expected = predict(model, x, seed=0).probs
+    average = AveragedModel(model)
+    for wrapper in (average, torch.compile(model, backend="eager")):
+        assert wrapper.training
+        torch.testing.assert_close(predict(wrapper, x, seed=0).probs, expected)
+        assert wrapper.training
+    for parameter in model.parameters():
+        parameter.data.add_(1.0)
+    average.update_parameters(model)
+    middle = make(mlp(4, (16,), 3))
+    middle.load_state_dict(average.module.state_dict())
+    torch.testing.assert_close(predict(average, x, seed=0).probs, predict(middle, x, seed=0).probs)
+
+
+def test_inference_mode_changes_nothing(networks, x):
+    expected = predict(networks, x)
+    with torch.inference_mode():
+        found = predict(networks, x)
+        assert torch.equal(found.precision, expected.precision)
+    later = predict(networks, x)
+    assert torch.equal(found.probs, expected.probs)
+    assert torch.equal(later.epistemic, found.epistemic)
+
+
+SETTINGS = {
+    "high": lambda: torch.set_float32_matmul_precision("high"),
+    "medium": lambda: torch.set_float32_matmul_precision("medium"),
+    "all tf32": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+    "cuda tf32": lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+    "mkldnn tf32": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "tf32"),
+}
+
+
+@pytest.fixture(params=SETTINGS)
+def narrow_products(request):
+    owners = [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
+    before = [owner.fp32_precision for owner in owners]
+    SETTINGS[request.param]()
+    yield
+    torch.set_float32_matmul_precision("highest")
+    for owner, value in zip(owners, before, strict=True):
+        owner.fp32_precision = value
+
+
+@pytest.mark.usefixtures("narrow_products")
+def test_narrow_products_of_float32_are_no_obstacle(x):
+    model = Ensemble(lambda: mlp(4, (16,), 3), members=3)
+    loss = FunctionSpaceELBO(UniformPrior(3), 50)(model, x, torch.zeros(50, dtype=torch.int64))
+    loss.total.backward()
+    with torch.no_grad():
+        draws = model.double()(x.double()).softmax(-1)
+    found = predict(model.float(), x)
+    torch.testing.assert_close(found.probs, draws.mean(0).float(), rtol=1e-2, atol=1e-2)
+    expected = dirichlet.fit(dirichlet.smooth(draws), max_precision=1e6).precision.float()
+    torch.testing.assert_close(found.precision, expected, rtol=0.1, atol=0)
+
+
+def test_a_prediction_that_is_not_finite_names_its_input(networks, x):
+    for bad in (torch.nan, torch.inf):
+        x[31, 2] = bad
+        for model in (networks, MAP(networks[0]), ConcentrationNetwork(networks[0])):
+            for size in (7, 100):
+                with pytest.raises(ValueError, match="prediction for input 31 is not finite"):
+                    predict(model, x, batch_size=size)
+    missing = nn.Sequential(_Missing(), networks[0])
+    assert predict(MAP(missing), x).probs.isfinite().all()
+
+
+class _Missing(nn.Module):
+    """Takes NaN for missing values."""
+
+    def forward(self, x):
+        return x.nan_to_num(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 1), (25, 4), (50, 2, 3)])
+def test_outputs_that_are_no_logits_are_refused(x, shape):
+    class Reshaped(nn.Module):
+        def forward(self, x):
+            return x.flatten()[: torch.Size(shape).numel()].reshape(shape)
+
+    wide = torch.randn(50, 6)
+    for model in (
+        MAP(Reshaped()),
+        [Reshaped()],
+        MCDropout(nn.Sequential(nn.Dropout(), Reshaped())),
+    ):
+        with pytest.raises(ValueError, match=rf"must give logits \[50, K\].* got \[{shape[0]}"):
+            predict(model, wide)
+
+
+@pytest.mark.parametrize("shape", [(50, 3), (1, 50), (2, 49, 3), (2, 50, 1)])
+def test_draws_of_another_shape_are_refused(x, shape):
+    class Wrong(StochasticClassifier):
+        def forward(self, x, num_samples=None):
+            return torch.zeros(shape)
+
+    with pytest.raises((TypeError, ValueError), match=r"logits .*\[M, (B|50), K\]"):
+        predict(Wrong(), x)
 
 
 def test_refuses_networks_that_do_not_fit_together(networks, x):
-    with pytest.raises(ValueError, match=r"same number of classes K, got \[\[50, 3\], \[50, 2\]\]"):
+    with pytest.raises(ValueError, match=r"same number of classes, got \[3, 2\]"):
         predict([networks[0], mlp(4, (), 2)], x)
     with pytest.raises(ValueError, match="list of networks is empty"):
         predict([], x)
@@ -151,13 +313,35 @@ def test_refuses_draws_that_are_not_predictions(x):
 def test_refuses_inputs_it_cannot_read(networks, x):
     with pytest.raises(TypeError, match="needs inputs x"):
         predict(networks)
-    with pytest.raises(TypeError, match="got a ndarray of ndarray"):
-        predict(networks, x.numpy())
     with pytest.raises(ValueError, match="gave no batch"):
         predict(networks, [])
-    with pytest.raises(ValueError, match="batch_size"):
-        predict(networks, x, batch_size=0)
-    with pytest.raises(ValueError, match="num_data"):
-        predict(networks, x, num_data=0)
-    with pytest.raises(ValueError, match="smoothing"):
-        predict(networks, x, smoothing=1.0)
+    with pytest.raises(ValueError, match="gave no batch"):
+        predict(networks, x[:0])
+    with pytest.raises(TypeError, match=r"A batch must be x, \(x, y\), or a dict"):
+        predict(networks, DataLoader(TensorDataset(x, x, x), 16))
+    with pytest.raises(TypeError, match=r"A batch must be x"):
+        predict(networks, x.tolist())
+    with pytest.raises(TypeError, match="encode text"):
+        predict(networks, np.array([["a"]]))
+    with pytest.raises(ValueError, match="same number of items"):
+        predict(networks, (x, x[:25]), batch_size=25)
+    with pytest.raises(RuntimeError, match=r"(?s)inputs are torch.int64.*x.float\(\)"):
+        predict(networks, x.long())
+
+
+def test_refuses_impossible_settings(networks, x):
+    for name, values in {
+        "batch_size": (0, -1),
+        "num_data": (0, float("nan"), float("inf")),
+        "smoothing": (1.0, -0.1, float("nan")),
+    }.items():
+        for value in values:
+            with pytest.raises(ValueError, match=name):
+                predict(networks, x, **{name: value})
+
+
+def test_no_warning_comes_from_an_ordinary_prediction(networks, x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert predict(networks, x).epistemic.isfinite().all()
+        assert predict(MAP(networks[0]), x).total.isfinite().all()

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -17,27 +18,30 @@ def draws(noise, members=10, items=200, classes=10, seed=0):
 
 
 def lazily(probs, smoothing=1e-4, cap=1e6):
-    mean, spread = summarise(probs.clone(), smoothing)
-    return Prediction(mean, Spread(spread, smoothing, cap))
+    mean, spread = summarise(probs, smoothing)
+    return Prediction(mean, Spread(len(probs), spread, smoothing, cap))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("noise", [1.0, 0.1, 0.01, 0.003])
-def test_lazy_fit_equals_eager_fit_in_float32(noise):
-    probs = draws(noise)
-    eager = dirichlet.fit(dirichlet.smooth(probs), max_precision=1e8)
+def test_the_lazy_fit_is_the_eager_one(noise, dtype):
+    probs = draws(noise).to(dtype)
+    eager = dirichlet.fit(dirichlet.smooth(probs.double()), max_precision=1e8)
     lazy = lazily(probs, cap=1e8)
-    # Smoothing rounds the draws to float32, which counts the more the closer they are.
-    torch.testing.assert_close(lazy.precision, eager.precision, rtol=1e-3, atol=0)
+    assert lazy.concentration.dtype == dtype
+    torch.testing.assert_close(lazy.precision.double(), eager.precision, rtol=1e-4, atol=0)
     ratio = lazy.concentration / lazy.precision.unsqueeze(-1)
-    torch.testing.assert_close(ratio, eager.mean, rtol=1e-6, atol=0)
+    torch.testing.assert_close(ratio.double(), eager.mean, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-3])
-def test_lazy_fit_equals_eager_fit_in_float64(noise):
-    probs = draws(noise).double()
-    eager = dirichlet.fit(dirichlet.smooth(probs), max_precision=1e8)
-    lazy = lazily(probs, cap=1e8)
-    torch.testing.assert_close(lazy.precision, eager.precision, rtol=1e-5, atol=0)
+def test_blocks_change_nothing(monkeypatch):
+    probs = draws(0.1)
+    kept, (mean, spread) = probs.clone(), summarise(probs, 1e-4)
+    monkeypatch.setattr("felbo.evaluation.prediction._BLOCK", 700)
+    again = summarise(probs, 1e-4)
+    assert torch.equal(again[0], mean)
+    torch.testing.assert_close(again[1], spread, rtol=1e-12, atol=0)
+    assert torch.equal(probs, kept)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1e-4])
@@ -48,11 +52,6 @@ def test_corners_of_the_simplex(smoothing):
     assert lazily(opposed, smoothing, cap=500.0).precision.tolist() == [3.0] * 3
 
 
-def test_one_draw_has_the_precision_of_the_data():
-    lazy = lazily(draws(1.0, members=1), cap=777.0)
-    assert (lazy.precision == 777.0).all()
-
-
 def test_a_cap_below_the_floor_gives_the_floor():
     assert (lazily(draws(0.1), cap=2.0).precision == 10.0).all()
 
@@ -60,9 +59,22 @@ def test_a_cap_below_the_floor_gives_the_floor():
 def test_uncertainties_are_those_of_the_concentration():
     lazy = lazily(draws(1.0))
     expected = dirichlet.uncertainty(lazy.concentration)
-    torch.testing.assert_close(lazy.total, expected.total)
-    torch.testing.assert_close(lazy.aleatoric, expected.aleatoric)
-    torch.testing.assert_close(lazy.epistemic, expected.epistemic)
+    for name in ("total", "aleatoric", "epistemic"):
+        torch.testing.assert_close(getattr(lazy, name), getattr(expected, name))
+
+
+def test_a_single_draw_shows_no_epistemic_uncertainty():
+    probs = draws(1.0, members=1)
+    lazy = lazily(probs, cap=777.0)
+    assert (lazy.precision == 777.0).all()
+    with pytest.warns(UserWarning, match="One draw has no epistemic uncertainty"):
+        assert lazy.epistemic.isnan().all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        entropy = -(lazy.concentration / 777 * (lazy.concentration / 777).log()).sum(-1)
+        torch.testing.assert_close(lazy.total, entropy)
+        torch.testing.assert_close(lazy.aleatoric, entropy)
+        assert lazily(probs.expand(2, -1, -1)).epistemic.isfinite().all()
 
 
 def test_labels_confidence_and_length():

@@ -33,7 +33,8 @@ def test_the_loss_is_the_expected_nll_and_nothing_else():
     torch.testing.assert_close(loss.nll, expected)
     assert loss.kl.item() == 0
     assert loss.total.requires_grad
-    assert not loss.nll.requires_grad
+    loss.kl.add_(1.0)
+    assert NegativeLogLikelihood()(model, x, y).kl.item() == 0
 
 
 def test_num_samples_reaches_the_model():
@@ -50,3 +51,10 @@ def test_num_samples_reaches_the_model():
 def test_labels_are_checked(label):
     with pytest.raises(ValueError, match="0 … 2"):
         NegativeLogLikelihood()(MAP(mlp(4, (5,), 3)), torch.zeros(2, 4), torch.tensor([0, label]))
+
+
+def test_more_rows_than_inputs_are_refused():
+    model = MCDropout(mlp(4, (5,), 3))
+    model.register_forward_hook(lambda _model, _inputs, logits: torch.cat([logits, logits], 1))
+    with pytest.raises(ValueError, match=r"logits of 2 items.*got \[1, 4, 3\]"):
+        NegativeLogLikelihood()(model, torch.zeros(2, 4), torch.tensor([0, 1]))

@@ -119,5 +119,5 @@ def test_refuses_what_does_not_fit(logits):
         PriorNetwork(ood, ood_weight=float("nan"))
     with pytest.raises(ValueError, match="cannot be out of distribution"):
         PriorNetwork(Mixture(Batch(), ood))
-    with pytest.raises(ValueError, match="ood gave no points"):
+    with pytest.raises(ValueError, match="returned None, and so no points"):
         PriorNetwork(lambda x: None)(outputs_as_they_come(), logits, LABELS)

@@ -59,7 +59,8 @@ def test_without_evidence_the_optimum_is_the_prior():
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"num_data": 0}, "number of training examples, got 0"),
+        ({"num_data": 0}, "number of training examples, must be a number ≥ 1, got 0"),
+        ({"num_data": float("nan")}, "got nan"),
         ({"num_data": 5, "temperature": -1.0}, "temperature must be finite"),
         ({"num_data": 5, "temperature": float("nan")}, "temperature must be finite"),
     ],

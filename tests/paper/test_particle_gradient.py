@@ -21,7 +21,7 @@ def slope(name, logits, direction, beta):
     return (gradient * direction).sum().item()
 
 
-@pytest.mark.parametrize("name", ["total", "total, closed form"])
+@pytest.mark.parametrize("name", ["total", "total, closed form", "full fit"])
 def test_total_derivative_is_that_of_the_value(name):
     beta, logits, direction = make_target(0), points(0), points(1)
     h = 1e-4
@@ -47,7 +47,7 @@ def test_measures_at_the_target_are_zero():
     # Points whose fit is the target by construction: take the target from the fit.
     logits = points(0)
     alpha = felbo.dirichlet.fit(logits.softmax(-1), max_precision=MAX_PRECISION).concentration
-    divergence, estimate, seconds = measure(7, 1.5, logits, alpha)
+    divergence, estimate, seconds = measure("partial", 7, 1.5, logits, alpha)
     assert divergence.value < -8.0
     assert estimate.value == pytest.approx(0.0, abs=1e-3)
     assert seconds == ("seconds", 7.0, 1.5)

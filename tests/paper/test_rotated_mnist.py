@@ -142,6 +142,29 @@ def test_what_the_paper_leaves_open_is_set_as_named():
         assert torch.equal(seen[0][0], images) is deterministic
 
 
+@pytest.mark.parametrize("study", [rotated_mnist.STUDY, rotated_mnist.OTHER])
+def test_only_dropout_predicts_with_a_hundred_draws(study, monkeypatch):
+    assert {preset.settings["dropout_draws"] for preset in study.presets.values()} == {100}
+    asked = []
+
+    def predict(model, images, *, num_samples, seed):
+        asked.append(num_samples)
+        return predict_as_ever(model, images, num_samples=num_samples, seed=seed)
+
+    predict_as_ever = rotated_mnist.felbo.predict
+    monkeypatch.setattr(rotated_mnist.felbo, "predict", predict)
+    monkeypatch.setattr(
+        rotated_mnist, "train", lambda name, *_: rotated_mnist.build(name[:-4], "torch", "all")
+    )
+    monkeypatch.setattr(
+        rotated_mnist, "test_data", lambda *_: (torch.randn(4, 784), torch.arange(4))
+    )
+    settings = {**study.presets["smoke"].settings, "angles": (0,)}
+    for name in ("MAP fVI", "MC Dropout fVI", "Ensemble fVI"):
+        assert len(rotated_mnist.run(name, 0, settings)) == 3
+    assert asked == [None, 100, None]
+
+
 def test_the_other_choices_are_compared_with_the_same_table():
     measured = [
         s._replace(experiment="rotated_mnist_other")

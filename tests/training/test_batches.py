@@ -15,34 +15,21 @@ def epoch(batches):
 @pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
 def test_each_item_comes_once_per_epoch_with_its_label(batch_size):
     x, y = data()
-    batches = TensorBatches(x, y, batch_size)
     seen = []
-    for inputs, labels in batches:
-        assert (inputs[:, 0] == labels).all()
+    for inputs, labels in TensorBatches({"a": x, "b": (2 * x,)}, y, batch_size):
+        assert (inputs["a"][:, 0] == labels).all()
+        assert (inputs["b"][0][:, 1] == 2 * labels).all()
         seen += labels.tolist()
     assert sorted(seen) == list(range(23))
 
 
-def test_sizes_of_the_batches():
-    batches = TensorBatches(*data(), batch_size=5)
-    assert [len(labels) for labels in epoch(batches)] == [5, 5, 5, 5, 3]
-    assert len(batches) == 5
-    assert len(TensorBatches(*data(), batch_size=23)) == 1
-    assert len(TensorBatches(*data(), batch_size=22)) == 2
-
-
-@pytest.mark.parametrize("gathered", [0, 100, 2**30])
-def test_how_much_is_gathered_at_a_time_changes_nothing(gathered, monkeypatch):
-    """Five items are 40 bytes: one batch at a time, two, all."""
-
-    def run():
-        batches = TensorBatches(*data(), 5, torch.Generator().manual_seed(0))
-        return [(x.tolist(), y.tolist()) for x, y in batches]
-
-    expected = run()
-    monkeypatch.setattr("felbo.training.batches.GATHERED_BYTES", gathered)
-    assert run() == expected
-    assert [len(y) for _, y in expected] == [5, 5, 5, 5, 3]
+@pytest.mark.parametrize(
+    ("batch_size", "sizes"), [(5, [5, 5, 5, 5, 3]), (22, [22, 1]), (23, [23]), (100, [23])]
+)
+def test_sizes_of_the_batches(batch_size, sizes):
+    batches = TensorBatches(*data(), batch_size=batch_size)
+    assert [len(labels) for labels in epoch(batches)] == sizes
+    assert (len(batches), batches.full_size, batches.last_size) == (len(sizes), sizes[0], sizes[-1])
 
 
 def test_each_epoch_is_a_new_shuffle():
@@ -63,19 +50,20 @@ def test_a_generator_makes_the_epochs_repeat():
     assert run(2) != first
 
 
-def test_without_a_batch_size_the_tensors_themselves_come():
+def test_without_a_batch_size_the_tensors_come_uncopied_and_without_gradient():
     x, y = data()
-    batches = TensorBatches(x, y)
-    ((inputs, labels),) = batches
-    assert inputs is x
+    ((inputs, labels),) = TensorBatches(x.requires_grad_(), y)
+    assert inputs.data_ptr() == x.data_ptr()
+    assert not inputs.requires_grad
     assert labels is y
-    assert len(batches) == 1
 
 
 def test_impossible_data_are_refused():
     x, y = data()
     with pytest.raises(ValueError, match="x has 23 items and y 22"):
         TensorBatches(x, y[:-1])
+    with pytest.raises(ValueError, match="same number of items"):
+        TensorBatches((x, x[:7]), y)
     with pytest.raises(ValueError, match="no training data"):
         TensorBatches(x[:0], y[:0])
     with pytest.raises(ValueError, match="at least 1, got 0"):

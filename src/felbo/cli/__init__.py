@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from felbo._files import OutputFolderError
 from felbo.cli import data, experiments
 from felbo.cli.demo import demo
+from felbo.data import CorruptDataError, DownloadError, MissingDataError
+
+# What a user can put right: the message says how, and a traceback would only hide it.
+EXPECTED = (CorruptDataError, DownloadError, MissingDataError, OutputFolderError)
+
+
+class _Commands(TyperGroup):
+    """Commands that end with a message and exit code 1 where an error is the user's to mend."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EXPECTED as error:
+            Console(stderr=True).print(f"[bold red]{escape(str(error))}[/]", soft_wrap=True)
+            raise typer.Exit(1) from error
+
 
 app = typer.Typer(
     name="felbo",
     help="A prior over predictions for any PyTorch classifier.",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -27,7 +27,6 @@ from felbo.data import (
 )
 from felbo.data.corruptions.generated import CHUNK, check_dataset, clean_test_set
 from felbo.data.location import ENVIRONMENT_VARIABLE
-from felbo.report.corruptions import draw_corruptions
 
 RootOption = Annotated[
     Path | None,
@@ -128,6 +127,8 @@ def show_corruptions(
             table.add_row(corruption, *changes)
     except (CorruptDataError, MissingDataError, ValueError) as error:
         raise _refusal(error) from error
+    from felbo.report.corruptions import draw_corruptions  # matplotlib is slow to import
+
     Console().print(table)
     path = draw_corruptions(sheet, clean[:images], out)
     Console().print(f"Sheet: {escape(str(path))}", soft_wrap=True)

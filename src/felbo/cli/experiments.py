@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from felbo.paper import compare as compare_with_published
-from felbo.paper import reproduce as reproduce_study
-from felbo.paper.compare import Comparison
-from felbo.paper.results import Summary, read_summaries
-from felbo.paper.study import Study
-from felbo.studies import catalogue
+# The experiments bring scikit-learn, matplotlib and training with them, so that each command
+# imports them itself: `felbo --help` needs none of it.
+if TYPE_CHECKING:
+    from felbo.paper.compare import Comparison
+    from felbo.paper.results import Summary
+    from felbo.paper.study import Study
 
 console = Console()
 
@@ -31,6 +31,11 @@ def reproduce(
     runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
 ) -> None:
     """Run an experiment of the paper; finished cells are kept and skipped."""
+    from felbo.paper import compare as compare_with_published
+    from felbo.paper import reproduce as reproduce_study
+    from felbo.paper.runner import RequestError
+    from felbo.studies import catalogue
+
     if name in catalogue.PICTURES:
         if preset != "paper" or seeds is not None or models is not None:
             raise typer.BadParameter(
@@ -50,7 +55,7 @@ def reproduce(
             results=results,
             runs=runs,
         )
-    except ValueError as error:
+    except RequestError as error:
         raise typer.BadParameter(str(error)) from error
     console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
     comparisons = compare_with_published(outcome.summaries, study.compared_with)
@@ -69,6 +74,9 @@ def compare(
     ] = True,
 ) -> None:
     """Print each measured cell beside the published one, and a verdict."""
+    from felbo.paper import compare as compare_with_published
+    from felbo.paper.results import read_summaries
+
     study = _study(name)
     try:
         summaries = read_summaries(results / f"{study.key}.csv")
@@ -85,6 +93,8 @@ def compare(
 
 
 def _study(name: str) -> Study:
+    from felbo.studies import catalogue
+
     if name not in catalogue.STUDIES:
         known = ", ".join([*catalogue.STUDIES, *catalogue.PICTURES])
         raise typer.BadParameter(f"there is no experiment {name!r}; there are: {known}")

@@ -120,6 +120,9 @@ def _attempt(url: str, file: DataFile, folder: Path, part: Path, progress: bool)
             path=folder,
             downloader=_ResumingDownloader(part, progress),
         )
+    except requests.ConnectionError as error:
+        # Its text repeats the address and every exception below it.
+        return f"no connection ({type(error).__name__})"
     except requests.RequestException as error:
         return f"{type(error).__name__}: {error}"
     except ValueError:

@@ -6,11 +6,12 @@ likelihood. :math:`\alpha = z \bar a`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from felbo.dirichlet.free import check_has_maximum, newton_step, solve_concentration
 from felbo.dirichlet.precision import TINY, Solution, solve
 from felbo.dirichlet.validation import check_bracket, check_draws, check_simplex, check_spread
 
@@ -80,6 +81,7 @@ def spread(probs: Tensor) -> Tensor:
 def fit(
     probs: Tensor,
     *,
+    mean: Literal["draws", "free"] = "draws",
     min_precision: float | None = None,
     max_precision: float | None = None,
     differentiable: bool = False,
@@ -99,6 +101,9 @@ def fit(
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``, float32 or float64.
+        mean: ``"draws"`` takes the mean of the draws. ``"free"`` fits the mean as well: the maximum
+            over all concentrations, at ten times the cost. It has no bracket, and no maximum for
+            draws that agree.
         min_precision: Lower end of the bracket; K unless given.
         max_precision: Upper end of the bracket; 1e8 unless given, which is the scale at which the
             draws differ by the rounding of float32. The number of training examples is a natural
@@ -123,6 +128,12 @@ def fit(
         (45.01, 1)
     """
     check_draws(probs)
+    if mean == "free":
+        if min_precision is not None or max_precision is not None:
+            raise ValueError(
+                "mean='free' has no bracket: leave min_precision and max_precision out."
+            )
+        return _fit_free(probs, differentiable, validate)
     if probs.shape[0] == 1 and max_precision is None:
         raise ValueError(
             "one draw has no spread to fit a precision to: pass at least M = 2 draws, "
@@ -132,15 +143,15 @@ def fit(
         check_simplex(probs)
     draws = probs.double() if differentiable else probs.detach().double()
     lower, upper = _bracket(probs.shape[-1], min_precision, max_precision)
-    mean = draws.mean(0)
+    center = draws.mean(0)
     if probs.shape[0] == 1:
-        return _assemble(mean, _constant(mean[..., 0], upper), probs.dtype)
-    solution = solve(mean.detach(), spread(draws.detach()), lower, upper, _tolerance(probs.dtype))
+        return _assemble(center, _constant(center[..., 0], upper), probs.dtype)
+    solution = solve(center.detach(), spread(draws.detach()), lower, upper, _tolerance(probs.dtype))
     if differentiable:
         z = solution.precision
         inside = (z > lower) & (z < upper)
         solution = solution._replace(precision=_with_gradient(z, inside, draws))
-    return _assemble(mean, solution, probs.dtype)
+    return _assemble(center, solution, probs.dtype)
 
 
 def fit_spread(
@@ -170,6 +181,24 @@ def fit_spread(
     lower, upper = _bracket(mean.shape[-1], min_precision, max_precision)
     a, d = mean.detach().double(), spread.detach().double().clamp(min=0.0)
     return _assemble(a, solve(a, d, lower, upper, _tolerance(mean.dtype)), mean.dtype)
+
+
+def _fit_free(probs: Tensor, differentiable: bool, validate: bool) -> DirichletFit:
+    """Fit a Dirichlet with a mean of its own."""
+    if validate:
+        check_simplex(probs)
+    draws = probs.double() if differentiable else probs.detach().double()
+    mean_log = draws.log().mean(0)
+    with torch.no_grad():
+        check_has_maximum(mean_log)
+        start = fit(draws, min_precision=1e-3, max_precision=1e12, validate=False).concentration
+        alpha, solution = solve_concentration(mean_log, start)
+    for _ in range(2 if differentiable else 0):
+        # As in _with_gradient: Newton steps at the maximum carry its derivatives.
+        alpha = alpha + newton_step(alpha, mean_log)
+    precision = alpha.sum(-1)
+    own_mean = alpha / precision.unsqueeze(-1)
+    return _assemble(own_mean, solution._replace(precision=precision), probs.dtype)
 
 
 def _with_gradient(z: Tensor, inside: Tensor, draws: Tensor) -> Tensor:

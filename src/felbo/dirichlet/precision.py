@@ -66,20 +66,14 @@ def solve(
     proposal = equation.step(z, h)
     iterations, converged = _compare(z, proposal, tolerance)
     for _ in range(1, MAX_ITERATIONS):
-        if _all(converged):
+        # Under torch.func.vmap only the tensor inside can be read.
+        if bool(torch.func.debug_unwrap(converged).all()):
             break
         z = proposal
         proposal = torch.where(converged, z, equation.step(z, h))
         moved, converged = _compare(z, proposal, tolerance)
         iterations = iterations + moved
     return Solution(*(part.view(spread.shape) for part in (proposal, iterations, converged)))
-
-
-def _all(condition: Tensor) -> bool:
-    try:
-        return bool(condition.all())
-    except RuntimeError:  # under torch.func.vmap no value can be read: take all steps
-        return False
 
 
 def _compare(z: Tensor, proposal: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
@@ -101,7 +95,7 @@ class _Equation:
         self.spread, self.lower, self.upper = spread, lower, upper
         # The total, one, is a further class, whose term counts negative.
         self.points = torch.cat((mean.clamp(min=TINY), torch.ones_like(mean[:, :1])), -1)
-        self.signs = torch.ones_like(self.points[0])
+        self.signs = mean.new_ones(mean.shape[-1] + 1)
         self.signs[-1] = -1.0
 
     def start(self) -> Tensor:
@@ -116,4 +110,4 @@ class _Equation:
         x = z.unsqueeze(-1) * self.points
         g = self.half + h_less_half(x) @ self.signs
         q = torch.add(self.half, q_rational(x) @ self.signs, alpha=0.5)
-        return (g / (z * self.spread)).pow_(g / q).mul_(z).clamp_(self.lower, self.upper)
+        return (z * (g / (z * self.spread)) ** (g / q)).clamp(self.lower, self.upper)

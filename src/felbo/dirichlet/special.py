@@ -27,7 +27,8 @@ def h(x: Tensor) -> Tensor:
     inverse = y.reciprocal()
     square = inverse.square()
     series = (_SERIES[2] * square).add_(_SERIES[1]).mul_(square).add_(_SERIES[0]).mul_(square)
-    series.add_(inverse, alpha=0.5).addcdiv_((x + y).mul_(s), s.square().sub_(1.0), value=2.0)
+    inner = ((x + y).mul_(s)).div_(s.square().sub_(1.0))
+    series.add_(inverse, alpha=0.5).add_(inner, alpha=2.0)
     # psi(x) + 1/x is log y less the series; log1p keeps log(y / x) exact for large x.
     return series.sub_((5.0 / x).log1p_()).mul_(x).add_(0.5)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.dirichlet.validation import SUM_TOLERANCE
 from felbo.evaluation.prediction import Prediction
-from felbo.inputs import as_labels
+from felbo.inputs import as_inputs, as_labels
 from felbo.objectives.checks import check_label_range
 
 
@@ -31,13 +32,17 @@ class Scores(NamedTuple):
 
 @torch.no_grad()
 def score(
-    probs: Tensor | Prediction, labels: Tensor, *, smoothing: float = 1e-4, bins: int = 15
+    probs: Prediction | Tensor | Any,
+    labels: Tensor | Any,
+    *,
+    smoothing: float = 1e-4,
+    bins: int = 15,
 ) -> Scores:
     """Score predicted class probabilities against labels.
 
     Args:
-        probs: predictive ``[B, K]``, or the :class:`Prediction` that holds it.
-        labels: ``[B]``, integers in 0 … K − 1.
+        probs: predictive ``[B, K]``, a tensor or array, or the :class:`Prediction` that holds it.
+        labels: ``[B]``, integers in 0 … K − 1, a tensor or array.
         smoothing: γ of ``p ← (1 − γ) p + γ / K``, for the log-likelihood only, so that one
             confident mistake counts −11.5 nats (K = 10) and not −∞.
         bins: of the calibration error.
@@ -53,19 +58,8 @@ def score(
         multiclass_calibration_error,
     )
 
-    probs = probs.probs if isinstance(probs, Prediction) else probs
-    labels = as_labels(labels).to(probs.device)
-    if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
-        raise ValueError(
-            "Expected probs [B, K] and labels [B] of at least one item, got "
-            f"{list(probs.shape)} and {list(labels.shape)}."
-        )
-    if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < 1e-4).all()):
-        raise ValueError(
-            "probs must be probabilities, each row with sum 1; apply softmax to logits."
-        )
-    classes, labels = probs.shape[-1], labels.long()
-    check_label_range(labels.cpu(), classes)
+    probs, labels = _checked(probs, labels)
+    classes = probs.shape[-1]
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
     # Confidences of exactly 1 belong to the last bin; torchmetrics would open another one for them.
@@ -76,3 +70,23 @@ def score(
         ece=float(multiclass_calibration_error(below_one, labels, classes, n_bins=bins, norm="l1")),
         brier=float((probs - one_hot).square().sum(-1).mean()),
     )
+
+
+def _checked(given: Any, labels: Any) -> tuple[Tensor, Tensor]:
+    """Return probabilities ``[B, K]`` and labels ``[B]`` that fit together."""
+    probs = given.probs if isinstance(given, Prediction) else as_inputs(given, torch.float64)
+    labels = as_labels(labels).to(probs.device)
+    if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
+        raise ValueError(
+            "Expected probs [B, K] and labels [B] of at least one item, got "
+            f"{list(probs.shape)} and {list(labels.shape)}."
+        )
+    missing = probs.isnan().any(-1)
+    if bool(missing.any()):
+        raise ValueError(f"The probabilities of item {int(missing.nonzero()[0])} hold NaN.")
+    if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < SUM_TOLERANCE).all()):
+        raise ValueError(
+            "probs must be probabilities, each row with sum 1; apply softmax to logits."
+        )
+    check_label_range(labels.cpu(), probs.shape[-1])
+    return probs, labels

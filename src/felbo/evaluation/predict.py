@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from felbo import fused
 from felbo.dirichlet.validation import check_draws, check_simplex
+from felbo.evaluation.batches import input_batches
 from felbo.evaluation.prediction import Prediction, Spread, concatenate, summarise
-from felbo.inputs import Inputs, as_inputs, map_tensors, run, tensors
-from felbo.models import StochasticClassifier
-from felbo.models.modes import evaluation_mode
-from felbo.models.unwrap import unwrap
+from felbo.inputs import Inputs, explained, run, tensors
+from felbo.models import StochasticClassifier, evaluation_mode, unwrap
+from felbo.objectives.forward import checked
 from felbo.random import torch_seed
-
-Draw = Callable[[Inputs], Tensor]
 
 
 @torch.no_grad()
 def predict(
-    model: nn.Module | Sequence[nn.Module] | Tensor,
+    model: nn.Module | Sequence[nn.Module] | Tensor | np.ndarray[Any, Any],
     x: Inputs | Iterable[Any] | None = None,
     *,
     num_samples: int | None = None,
@@ -50,7 +49,8 @@ def predict(
         num_samples: draws; ``None`` takes the model's evaluation default.
         num_data: N, the cap of the fitted precision (the size of the training set in the paper).
         batch_size: inputs per forward pass; batches of a loader are taken as they come.
-        smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them.
+        smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them; with 0,
+            all results are float64.
         seed: of the draws; ``None`` is torch's global generator.
 
     Returns:
@@ -72,31 +72,58 @@ def predict(
         tensor([[0.5000, 0.3500, 0.1500]])
     """
     _check_settings(num_data, batch_size, smoothing)
-    if isinstance(model, Tensor):
+    if isinstance(model, Tensor | np.ndarray):
         return _from_draws(model, x, num_samples, num_data, smoothing)
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
-    modules, draw, direct = _source(model, num_samples)
+    source = _source(model, num_samples)
+    # Without smoothing, a probability that underflows would rule out its class.
+    least = torch.float32 if smoothing else torch.float64
     means: list[Tensor] = []
-    spreads: list[Tensor] = []
-    count = 0
-    with evaluation_mode(modules), torch_seed(seed):
-        for batch in _batches(x, batch_size, modules[0]):
-            logits = _widened(draw(batch))
-            probs, count = fused.softmax(logits), len(logits)
-            mean, spread = (probs[0], logits[0].exp()) if direct else summarise(probs, smoothing)
-            _check_finite(mean, sum(len(part) for part in means))
-            means.append(mean)
-            spreads.append(spread)
-    source = concatenate(spreads)
+    behind: list[Tensor] = []
+    items = draws = 0
+    with torch_seed(seed), evaluation_mode(source.modules):
+        for batch in input_batches(x, batch_size, source.modules[0]):
+            logits = source.logits(batch, least)
+            probs = fused.softmax(logits)
+            # Of several draws only mean and spread are kept.
+            reduced = (probs[0], logits[0].exp()) if source.direct else summarise(probs, smoothing)
+            _check_finite(reduced[0], items)
+            means.append(reduced[0])
+            behind.append(reduced[1])
+            items, draws = items + probs.shape[1], len(probs) if source.is_random else 1
+    joined = concatenate(behind)
     return Prediction(
-        concatenate(means), source if direct else Spread(count, source, smoothing, num_data)
+        concatenate(means), joined if source.direct else Spread(draws, joined, smoothing, num_data)
     )
 
 
+class _Source(NamedTuple):
+    """Where draws come from.
+
+    Attributes:
+        modules: that will run.
+        draw: maps a batch to logits ``[M, B, K]``.
+        is_random: whether draws can differ.
+        direct: whether the logits are log α of a Dirichlet that the model gives directly.
+    """
+
+    modules: Sequence[nn.Module]
+    draw: Callable[[Inputs], Tensor]
+    is_random: bool = True
+    direct: bool = False
+
+    def logits(self, batch: Inputs, dtype: torch.dtype) -> Tensor:
+        """Return the logits ``[M, B, K]``, checked, of ``dtype`` or wider."""
+        with explained(batch, self.modules[0]):
+            logits = checked(self.draw(batch), len(next(tensors(batch))))
+        return logits.to(torch.promote_types(logits.dtype, dtype))
+
+
 def _from_draws(
-    draws: Tensor, x: Any, num_samples: int | None, num_data: int, smoothing: float
+    given: Any, x: Any, num_samples: int | None, num_data: int, smoothing: float
 ) -> Prediction:
+    draws = torch.as_tensor(given)
     if x is not None:
         raise TypeError("Draws [M, B, K] are predictions already: pass them alone, without x.")
     if num_samples is not None:
@@ -112,71 +139,29 @@ def _from_draws(
     return Prediction(mean, Spread(len(draws), spread, smoothing, num_data))
 
 
-def _source(
-    model: nn.Module | Sequence[nn.Module], num_samples: int | None
-) -> tuple[Sequence[nn.Module], Draw, bool]:
-    """Return the modules that will run, the function from a batch to logits ``[M, B, K]``.
-
-    And whether these are log α of a Dirichlet that the model gives directly.
-    """
+def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> _Source:
     if isinstance(model, list | tuple | nn.ModuleList):
         networks = list(model)
         _check_networks(networks, num_samples)
-        return networks, lambda batch: _member_logits(networks, batch), False
+        return _Source(networks, partial(_member_logits, networks))
     if not isinstance(model, nn.Module):
         raise TypeError(
             "predict takes a stochastic classifier, a list of networks or draws [M, B, K], "
             f"got {type(model).__name__}."
         )
-    direct = unwrap(model).gives_concentration
-    return [model], lambda batch: model(batch, 1 if direct else num_samples), direct
+    inner = unwrap(model)
+    draw = partial(model, num_samples=1 if inner.gives_concentration else num_samples)
+    return _Source([model], draw, inner.is_random, inner.gives_concentration)
 
 
 def _member_logits(networks: Sequence[nn.Module], batch: Inputs) -> Tensor:
     logits = [run(network, batch) for network in networks]
-    shapes = [list(part.shape) for part in logits]
-    items = len(next(tensors(batch)))
-    if shapes[0][:1] != [items] or len(shapes[0]) != 2 or any(s != shapes[0] for s in shapes):
+    classes = [part.shape[-1] for part in logits]
+    if len(set(classes)) > 1:
         raise ValueError(
-            f"Every network should give logits [{items}, K] with the same number of classes K, "
-            f"got {shapes}."
+            f"All networks must give logits for the same number of classes, got {classes} classes."
         )
     return torch.stack(logits)
-
-
-def _batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
-    """Yield inputs on the device of the model."""
-    parameter = next(module.parameters(), torch.empty(0))
-    dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
-    empty = True
-    for item in _items(x, size, dtype):
-        empty = False
-        yield map_tensors(lambda part: part.to(parameter.device), as_inputs(item, dtype))
-    if empty:
-        raise ValueError("x gave no batch: there is nothing to predict.")
-
-
-def _items(x: Any, size: int, dtype: torch.dtype) -> Iterator[Any]:
-    if isinstance(x, Dataset):
-        x = DataLoader(x, size)
-    if isinstance(x, Mapping | tuple) or hasattr(x, "shape"):
-        inputs = as_inputs(x, dtype)
-        for start in range(0, len(next(tensors(inputs))), size):
-            yield _rows(inputs, start, size)
-        return
-    for item in x:
-        if isinstance(item, Mapping):
-            yield {name: part for name, part in item.items() if name != "labels"}
-        else:
-            yield item[0] if isinstance(item, list | tuple) and item else item
-
-
-def _rows(inputs: Inputs, start: int, size: int) -> Inputs:
-    return map_tensors(lambda part: part[start : start + size], inputs)
-
-
-def _widened(logits: Tensor) -> Tensor:
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def _check_finite(probs: Tensor, before: int) -> None:

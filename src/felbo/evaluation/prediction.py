@@ -12,6 +12,9 @@ from torch import Tensor
 
 from felbo import dirichlet
 
+# Values to widen to float64 at a time, so that temporaries stay small and in the cache.
+_BLOCK = 65536
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -132,7 +135,10 @@ def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     if len(probs) == 1:
         # One draw has no spread; rounding must not give it one.
         return probs[0], probs.new_zeros(probs.shape[1], dtype=torch.float64)
-    return probs.mean(0), dirichlet.spread(dirichlet.smooth(probs.double(), smoothing))
+    draws, _, classes = probs.shape
+    blocks = torch.split(probs, max(_BLOCK // (draws * classes), 1), dim=1)
+    spreads = [dirichlet.spread(dirichlet.smooth(block.double(), smoothing)) for block in blocks]
+    return probs.mean(0), concatenate(spreads)
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from felbo import dirichlet
 from felbo.dirichlet.precision import solve
+from felbo.dirichlet.validation import check_bracket
 from felbo.fused.softmax import softmax
 from felbo.fused.stirling import stirling_remainder, stirling_remainder_of
 
@@ -42,8 +43,9 @@ def function_space_kl(
         gradient: only ``"partial"`` has this closed form.
 
     Returns:
-        ``[S]``, twice differentiable in the logits.
+        ``[S]``, float64, twice differentiable in the logits.
     """
+    check_bracket(float(logits.shape[-1]), max_precision)
     if gradient != "partial" or not smoothing > 0:
         raise ValueError(
             "The fused form holds α constant and needs smoothing > 0, got "
@@ -54,7 +56,7 @@ def function_space_kl(
 
 
 class _KL(torch.autograd.Function):
-    """The KL, with its gradient computed along with it."""
+    """The KL, with its gradient computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -63,9 +65,13 @@ class _KL(torch.autograd.Function):
         values, gradients = [], []
         for part, own in _blocks(logits, beta):
             probs, f, alpha, value = _divergence(part, own, max_precision, smoothing)
-            values.append(value.to(torch.promote_types(logits.dtype, torch.float32)))
-            gradients.append(_gradient(probs, f, alpha, own, smoothing).to(logits.dtype))
-        ctx.save_for_backward(logits, beta, _joined(gradients, 1))
+            values.append(value)
+            if ctx.needs_input_grad[0]:
+                # With α = N f of a single draw, the part of α is N Σ_k ∂f_k = 0.
+                by_log_f = -own if len(f) == 1 else (alpha - own) / len(f)
+                gradients.append(_gradient(probs, f, by_log_f, smoothing).to(logits.dtype))
+        if gradients:
+            ctx.save_for_backward(logits, beta, _joined(gradients, 1))
         ctx.settings = max_precision, smoothing
         return _joined(values, 0)
 
@@ -73,13 +79,13 @@ class _KL(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         logits, beta, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # Somebody differentiates the gradient: give it a graph.
+            # A second derivative is wanted: give the gradient a graph in which α is constant.
             max_precision, smoothing = ctx.settings
             with torch.no_grad():
                 alpha = _divergence(logits, beta, max_precision, smoothing)[2]
             probs = logits.double().softmax(-1)
             f = dirichlet.smooth(probs, smoothing)
-            gradient = _gradient(probs, f, alpha, beta, smoothing).to(logits.dtype)
+            gradient = _gradient(probs, f, (alpha - beta) / len(f), smoothing).to(logits.dtype)
         return grad.to(logits.dtype).unsqueeze(-1) * gradient, None, None, None
 
 
@@ -126,13 +132,8 @@ def _divergence(
     return probs, f, alpha, value
 
 
-def _gradient(probs: Tensor, f: Tensor, alpha: Tensor, beta: Tensor, smoothing: float) -> Tensor:
-    """Return the derivative of the KL at each point by the logits ``[M, S, K]``, α constant.
-
-    A single draw has ``α = N f``, whose part of the derivative is ``N Σ_k ∂f_k = 0``.
-    """
-    draws, classes = f.shape[0], f.shape[-1]
-    by_log_f = -beta if draws == 1 else (alpha - beta) / draws
+def _gradient(probs: Tensor, f: Tensor, by_log_f: Tensor, smoothing: float) -> Tensor:
+    """Return the derivative by the logits ``[M, S, K]`` from that by ``log f``."""
     # log f moves by (1 − γ) p / f = 1 − (γ / K) / f when log p does.
-    by_log_p = torch.addcdiv(by_log_f, by_log_f, f, value=-smoothing / classes)
+    by_log_p = torch.addcdiv(by_log_f, by_log_f, f, value=-smoothing / f.shape[-1])
     return torch.addcmul(by_log_p, probs, by_log_p.sum(-1, keepdim=True), value=-1.0)

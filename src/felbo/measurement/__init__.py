@@ -6,6 +6,7 @@ from felbo.measurement.base import (
     Comparison,
     MeasurementSet,
     as_measurement_set,
+    points_of,
 )
 from felbo.measurement.checks import checked_points
 from felbo.measurement.colours import Monochrome, Noise
@@ -44,5 +45,6 @@ __all__ = [
     "as_measurement_set",
     "checked_points",
     "image_parts",
+    "points_of",
     "table_parts",
 ]

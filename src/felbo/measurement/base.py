@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from felbo.inputs import Inputs
+from felbo.measurement.checks import checked_points
 from felbo.models import StochasticClassifier
 
 
@@ -81,6 +82,16 @@ class Augmented(MeasurementSet):
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
         """Return ``fn(x)``."""
         return self.fn(x)
+
+
+def points_of(
+    measurement: MeasurementSet, x: Inputs, comparison: Comparison | None = None
+) -> Inputs | None:
+    """Return the checked points of a measurement set beside the batch; ``None`` if it has none."""
+    points = measurement(x, comparison)
+    if points is None and measurement.includes_batch:
+        return None
+    return checked_points(points, x, type(measurement).__name__)
 
 
 def as_measurement_set(

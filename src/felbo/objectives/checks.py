@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -59,7 +60,9 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
             f"The prior must give one Dirichlet per measurement point, batch shape [{points}] "
             f"(or [] when it does not depend on x), got {list(shape[:-1])}."
         )
-    low, high = (float(bound) for bound in torch.aminmax(concentration))
+    # Under torch.func.vmap only the tensor inside can be read.
+    values = torch.func.debug_unwrap(concentration)
+    low, high = (float(bound) for bound in torch.aminmax(values))
     if not 0.0 < low <= high < math.inf:
         raise ValueError(
             "Every concentration of the prior must be positive and finite, got values from "
@@ -81,13 +84,13 @@ def check_model(model: Any) -> None:
 
 def check_count(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite number of at least one."""
-    if not isinstance(value, int | float) or not 1 <= value < math.inf:
+    if not isinstance(value, Real) or not 1 <= float(value) < math.inf:
         raise ValueError(f"{what} must be a number ≥ 1, got {value!r}.")
 
 
 def check_weight(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite number that is not negative."""
-    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"{what} must be finite and ≥ 0, got {value!r}.")
 
 

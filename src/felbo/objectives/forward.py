@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from felbo.inputs import Inputs, batch_size, concatenate, tensors
+from felbo.inputs import Inputs, batch_size, concatenate
 from felbo.models import StochasticClassifier
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -20,11 +20,11 @@ def forward_once(
     with_batch: Sequence[bool],
     num_samples: int | None,
 ) -> tuple[Tensor, list[tuple[Tensor, Inputs]]]:
-    """Return logits for the batch and for every set of points, from the same draws.
+    """Return logits for the batch and for every set of points, from the same draws: one pass.
 
-    Without batch normalisation this is one forward pass. With it, points from elsewhere would enter
-    the statistics that the data are normalised with; they run in a pass of their own that repeats
-    the random numbers of the first and takes the running statistics, as in prediction.
+    Batch normalisation in training mode sees batch and points together. To give the points running
+    statistics instead would let a network tell them from the data by that alone, and take test
+    data, which have running statistics too, for points from elsewhere.
 
     Args:
         model: in training or evaluation mode.
@@ -56,25 +56,17 @@ def _separate(
     model: StochasticClassifier, x: Inputs, points: Sequence[Inputs], num_samples: int | None
 ) -> tuple[Tensor, Sequence[Tensor]]:
     """Return logits of the batch and of each set of points by itself."""
-    items, sizes = batch_size(x), [batch_size(part) for part in points]
     if not points:
-        return checked(model(x, num_samples), items), []
-    if not _active_norms(model):
-        together = checked(model(concatenate([x, *points]), num_samples), items + sum(sizes))
-        first, *rest = torch.split(together, [items, *sizes], dim=1)
-        return first, rest
-    generators = _generators(next(tensors(x)).device)
-    states = [generator.get_state() for generator in generators]
-    batch = checked(model(x, num_samples), items)
-    for generator, state in zip(generators, states, strict=True):
-        generator.set_state(state)
-    others = forward_points(model, concatenate(points), num_samples)
-    return batch, torch.split(others, sizes, dim=1)
+        return checked(model(x, num_samples), batch_size(x)), []
+    sizes = [batch_size(part) for part in (x, *points)]
+    logits = checked(model(concatenate([x, *points]), num_samples), sum(sizes))
+    batch, *others = torch.split(logits, sizes, dim=1)
+    return batch, others
 
 
 def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int | None) -> Tensor:
     """Return logits ``[M, S, K]`` at points that leave no trace in batch normalisation."""
-    norms = _active_norms(model)
+    norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.training]
     for norm in norms:
         norm.eval()
     try:
@@ -98,15 +90,3 @@ def checked(logits: Tensor, items: int) -> Tensor:
             f"got {list(logits.shape)}. The network must return one row of K logits per input."
         )
     return logits
-
-
-def _active_norms(model: nn.Module) -> list[nn.Module]:
-    return [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.training]
-
-
-def _generators(device: torch.device) -> list[torch.Generator]:
-    """Return the default generators from which a model on ``device`` draws."""
-    if device.type != "cuda":
-        return [torch.default_generator]
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return [torch.default_generator, torch.cuda.default_generators[index]]

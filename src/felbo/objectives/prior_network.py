@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo.inputs import Inputs
-from felbo.measurement import MeasurementSet
+from felbo.inputs import Inputs, batch_size, concatenate
+from felbo.measurement import MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
@@ -65,7 +65,8 @@ class PriorNetwork(Objective):
             raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
         if not 0 <= ood_weight < float("inf"):
             raise ValueError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
-        if getattr(ood, "includes_batch", False):
+        ood = as_measurement_set(ood)
+        if ood.includes_batch:
             raise ValueError(
                 "ood holds the training batch, which cannot be out of distribution at the same "
                 "time; leave Batch() out of it."
@@ -78,12 +79,10 @@ class PriorNetwork(Objective):
 
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        points = self.ood(x)
-        if points is None or len(points) == 0:
-            raise ValueError("ood gave no points; Prior Networks need out-of-distribution inputs.")
-        alpha = concentration_of(model, torch.cat([x, points]))
-        check_labels(y, len(x), alpha.shape[-1])
-        inside, outside = alpha[: len(x)], alpha[len(x) :]
+        items, points = batch_size(x), points_of(self.ood, x)
+        alpha = concentration_of(model, concatenate([x, points]))
+        check_labels(y, items, alpha.shape[-1])
+        inside, outside = alpha[:items], alpha[items:]
         nll = self.divergence(inside, self.target(y, inside)).mean()
         kl = self.divergence(outside, torch.ones_like(outside)).mean()
         return Loss(total=nll + self.ood_weight * kl, nll=nll, kl=kl)

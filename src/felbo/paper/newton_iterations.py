@@ -119,6 +119,7 @@ STUDY = Study(
         "paper": _preset(train_size=60000, epochs=30, test_size=10000),
     },
     run=run,
+    data=("mnist",),
     draw=partial(
         draw_counts,
         metric="items",

@@ -28,6 +28,10 @@ from felbo.paper.study import Study
 from felbo.paper.threads import one_thread
 
 
+class RequestError(ValueError):
+    """A study was asked for a preset, a model or a number of processes that it does not have."""
+
+
 class Outcome(NamedTuple):
     """What a run of a study produced."""
 
@@ -62,15 +66,16 @@ def reproduce(
         runs: folder of the cells' files.
 
     Raises:
-        ValueError: there is no such preset or model.
+        RequestError: there is no such preset or model.
         felbo.data.MissingDataError: a data set is not there and cannot be downloaded.
         felbo._files.OutputFolderError: a folder cannot be written to.
     """
     chosen = _check_models(study, models)
     if preset not in study.presets:
-        raise ValueError(f"No preset {preset!r} in {study.name}; there are {list(study.presets)}.")
+        known = list(study.presets)
+        raise RequestError(f"No preset {preset!r} in {study.name}; there are {known}.")
     if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}.")
+        raise RequestError(f"jobs must be at least 1, got {jobs}.")
     count = study.presets[preset].seeds if seeds is None else seeds
     home = results if preset == "paper" else results / preset
     kept = runs / study.key / preset
@@ -158,7 +163,7 @@ def _worker(study: Study, cell: Cell) -> float:
 def _check_models(study: Study, models: list[str] | None) -> list[str]:
     unknown = [model for model in models or [] if model not in study.models]
     if unknown:
-        raise ValueError(f"No model {unknown} in {study.name}; there are {list(study.models)}.")
+        raise RequestError(f"No model {unknown} in {study.name}; there are {list(study.models)}.")
     return models or list(study.models)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from felbo import dirichlet
+from felbo._files import require_writable
 from felbo.report.simplex import Triangle, draw_simplex
 
 SEED = 123
@@ -24,6 +25,7 @@ SOURCES: dict[str, tuple[float, float, float]] = {
 
 def simplex(out: Path, jobs: int = 1) -> Path:
     """Draw three sets of draws with the Dirichlets fitted to them; one process is enough."""
+    require_writable(out)
     generator = np.random.default_rng(SEED)
     triangles = []
     for title, concentration in SOURCES.items():

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from felbo.inputs import map_tensors
+from felbo.inputs import Inputs, batch_size, explained, map_tensors
 from felbo.models import StochasticClassifier
-from felbo.models.modes import evaluation_mode
 from felbo.objectives import Objective
 from felbo.objectives.checks import check_labels
-from felbo.objectives.forward import BATCH_NORMS
+from felbo.objectives.forward import checked
+from felbo.random import torch_seed
 from felbo.training.batches import TensorBatches
 from felbo.training.sources import Batches
+from felbo.training.statistics import RunningStatistics
 
 
 def check_trainable(model: nn.Module) -> None:
-    """Raise if the model has nothing to train."""
+    """Raise if there is nothing to train, or no gradient to train with."""
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(
             f"{type(model).__name__} has no parameter to train: its network has no weights, or all "
             "of them are frozen (requires_grad=False)."
+        )
+    if not torch.is_grad_enabled():
+        raise RuntimeError(
+            "Training needs gradients: call fit outside torch.no_grad() and torch.inference_mode()."
         )
 
 
@@ -44,71 +47,46 @@ def check_optimizer(optimizer: Optimizer, model: nn.Module) -> None:
         )
 
 
-def check_batches(
+def check_first_batch(
     model: StochasticClassifier,
     forward: Callable[..., Tensor],
     objective: Objective,
     batches: Batches,
+    x: Inputs,
 ) -> None:
-    """Raise if a later batch would be refused: all labels of tensors, and the size of the last.
+    """Raise if a later step would be refused, after one forward pass of the size of the last batch.
+
+    A last batch can be too small to train on: one item under batch normalisation, or fewer than the
+    members of a rank-1 model. The labels of tensors are all looked at; those of a ``DataLoader``
+    are not known yet.
 
     Args:
-        model: what is trained.
-        forward: the model as it is called in training, on its device and in its precision.
-        objective: its ``num_samples`` says whether a batch is split over members.
-        batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known here.
+        model: what is trained, in training mode.
+        forward: the model as training calls it, on its device and in its precision.
+        objective: its ``num_samples`` is the number of draws of a step.
+        batches: what an epoch iterates over.
+        x: inputs of the first batch, after augmentation.
     """
-    if isinstance(batches, TensorBatches):
-        with evaluation_mode([model]), torch.no_grad(), torch.random.fork_rng():
-            classes = forward(map_tensors(lambda part: part[:1], batches.x)).shape[-1]
-        check_labels(batches.y.cpu(), batches.size, classes)
-    last = batches.last_size
-    splits = objective.num_samples in (None, 1)
-    if splits and last is not None and last < model.smallest_batch:
-        raise ValueError(
-            f"The last batch would hold {last} of the items and this {type(model).__name__} needs "
-            f"at least {model.smallest_batch} per training step. Choose another batch_size, or a "
-            "DataLoader with drop_last=True."
-        )
 
+    def trial(inputs: Inputs) -> Tensor:
+        before = statistics.copy()
+        try:
+            with torch.no_grad(), torch_seed(0), explained(inputs, model):
+                return checked(forward(inputs, objective.num_samples), batch_size(inputs))
+        finally:
+            statistics.put_back(before)
 
-@contextmanager
-def check_first_step(model: StochasticClassifier, batches: Batches) -> Iterator[Callable[[], None]]:
-    """Give a function to call after the first forward pass, which refuses a last batch of one.
-
-    Batch normalisation needs more than one value per channel. Whether one item has them is seen
-    when the first batch runs, before its gradient.
-    """
-    if batches.last_size != 1 or batches.full_size == 1:
-        yield lambda: None
-        return
-    single: list[str] = []
-
-    def look(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        def hook(norm: nn.Module, args: tuple[Any, ...]) -> None:
-            if norm.training and args[0][0].numel() == args[0].shape[1]:
-                single.append(name)
-
-        return hook
-
-    hooks = [
-        part.register_forward_pre_hook(look(name))
-        for name, part in model.named_modules()
-        if isinstance(part, BATCH_NORMS)
-    ]
-
-    def check() -> None:
-        while hooks:
-            hooks.pop().remove()
-        if single:
-            raise ValueError(
-                f"The last batch would hold one item, which the batch normalisation {single[0]!r} "
-                "cannot be trained on. Choose another batch_size, or a DataLoader with "
-                "drop_last=True."
-            )
-
+    statistics, full = RunningStatistics(model), batch_size(x)
+    items = min(batches.last_size or full, full)
     try:
-        yield check
-    finally:
-        for hook in hooks:
-            hook.remove()
+        logits = trial(map_tensors(lambda part: part[:items], x))
+    except ValueError as error:
+        if full > 1:
+            trial(x)  # what ails every batch is said as it is
+        raise ValueError(
+            f"The last batch would hold {items} of the items, too few to train this "
+            f"{type(model).__name__} on: {error} Choose another batch_size, or a DataLoader with "
+            "drop_last=True."
+        ) from error
+    if isinstance(batches, TensorBatches):
+        check_labels(batches.y.cpu(), batches.size, logits.shape[-1])

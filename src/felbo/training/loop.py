@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from felbo.inputs import Inputs, tensors
-from felbo.models import StochasticClassifier
-from felbo.models.modes import training_mode
-from felbo.models.unwrap import unwrap
+from felbo.inputs import Inputs
+from felbo.models import StochasticClassifier, evaluation_mode, training_mode, unwrap
 from felbo.objectives import Loss, LossFunction, Objective, as_objective
+from felbo.objectives.checks import check_choice
 from felbo.random import torch_seed
-from felbo.training.checks import check_batches, check_first_step, check_optimizer, check_trainable
+from felbo.training.checks import check_first_batch, check_optimizer, check_trainable
+from felbo.training.devices import best_device, set_up
 from felbo.training.progress import progress_bar
-from felbo.training.sources import Batches, Data, as_batches
+from felbo.training.sources import Data, as_batches
+from felbo.training.step import Step, check_weights
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -64,7 +64,8 @@ def fit(
     """Minimise ``objective`` over the parameters of ``model``, in place.
 
     Labels are checked before the first step: all of them for tensors, batch by batch for a
-    ``DataLoader``. A loss that is not finite stops the training before it reaches the weights.
+    ``DataLoader``. A loss that is not finite stops the training before it reaches the weights or
+    the running statistics of batch normalisation.
 
     Args:
         model: the classifier to train. Every module is left in the mode (train or eval) in which it
@@ -73,21 +74,25 @@ def fit(
         objective: called as ``objective(model, x, y)`` in every step; a function of these that
             returns a :class:`Loss` will do.
         data: a ``DataLoader`` or ``Dataset`` of ``(x, y)`` pairs, or ``(x [N, ...], y [N])`` as
-            tensors, numpy arrays or DataFrames; x may be a tuple or dict of them.
+            tensors, numpy arrays or DataFrames; x may be a tuple or dict of them. Instead of pairs
+            there may be dicts with the labels under ``"labels"``.
         epochs: passes over the data.
-        batch_size: B for tensors, ``None`` for full-batch steps; a ``DataLoader`` has its own.
+        batch_size: B for tensors, ``None`` for full-batch steps; for a ``Dataset``, 128 unless
+            given. A ``DataLoader`` has its own.
         learning_rate: of the default optimiser, Adam.
         optimizer: another optimiser of the model's parameters, or a function that makes one,
             e.g. ``lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)``.
-        scheduler: makes a learning-rate scheduler.
-        scheduler_step: whether the scheduler steps once per epoch or once per step.
+        scheduler: makes a learning-rate scheduler from the optimiser.
+        scheduler_step: whether it advances once per epoch or once per step (``OneCycleLR``).
         augment: maps the inputs of each batch to those that are trained on, such as random crops.
         seed: of the shuffle and of the model's draws, which then do not depend on what ran before
-            and leave torch's generators as they were; ``None`` draws from those.
+            and leave torch's generators as they were; ``None`` draws from those. Seeded trainings
+            in several threads run one after another.
         frozen_norms: keep the running statistics of batch normalisation as they are.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar with loss, nll and kl.
-        on_epoch: called after each epoch with its number and mean loss.
+        on_epoch: called after each epoch with its number and mean loss, while the model is in
+            evaluation mode; whatever mode it leaves behind, training goes on as before.
 
     Returns:
         The mean loss, nll and kl of each epoch.
@@ -103,70 +108,47 @@ def fit(
     """
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1, got {epochs}.")
+    check_choice("scheduler_step", scheduler_step, ("epoch", "step"))
     classifier, objective = unwrap(model), as_objective(objective)
     check_trainable(classifier)
-    fabric = fabric or _best_device()
+    fabric = fabric or best_device()
     batches = as_batches(data, batch_size, fabric, _dtype(classifier))
     made = _make_optimizer(optimizer, classifier, learning_rate)
-    wrapped, stepper, backward = _set_up(fabric, model, made)
+    wrapped, stepper, backward = set_up(fabric, model, made)
     schedule = scheduler(made) if scheduler else None
-    check_batches(classifier, wrapped, objective, batches)
     objective.begin(fabric.world_size * (batches.full_size or 1))
-    step = _Step(
-        wrapped, objective, stepper, backward, schedule if scheduler_step == "step" else None
-    )
     history = History()
     with (
         training_mode(model, frozen_norms=frozen_norms),
         torch_seed(seed),
         progress_bar(epochs, progress and fabric.is_global_zero) as show,
-        check_first_step(classifier, batches) as checked,
     ):
+        step = Step(wrapped, objective, stepper, backward)
         for epoch in range(epochs):
-            mean = _epoch(step, batches, augment, checked)
-            if schedule is not None and scheduler_step == "epoch":
-                schedule.step()
+            losses: list[Tensor] = []
+            for x, y in batches:
+                x = x if augment is None else augment(x)
+                if epoch == 0 and not losses:
+                    check_first_batch(classifier, wrapped, objective, batches, x)
+                losses.append(step(x, y))
+                if scheduler_step == "step":
+                    _advance(schedule, losses[-1][0])
+            mean = _mean(losses)
+            if scheduler_step == "epoch":
+                _advance(schedule, mean.total)
             history.append(mean)
             if on_epoch is not None:
-                on_epoch(epoch, mean)
+                full = objective.full_batch
+                with evaluation_mode([model]):
+                    on_epoch(epoch, mean)
+                objective.begin(full)  # a larger batch in a validation is no training step
             show(mean)
+    check_weights(classifier)
     return history
 
 
-class _Step(NamedTuple):
-    """All that a training step needs."""
-
-    model: Any
-    objective: Objective
-    optimizer: Any
-    backward: Callable[[Tensor], None]
-    scheduler: Any | None
-
-    def __call__(self, x: Inputs, y: Tensor, before_backward: Callable[[], None]) -> Tensor:
-        """Take one step and return ``[total, nll, kl]``."""
-        loss = self.objective(self.model, x, y)
-        before_backward()
-        values = torch.stack([part.detach() for part in loss])
-        if not math.isfinite(loss.total.item()):
-            raise _not_finite(values, x)
-        self.optimizer.zero_grad()
-        self.backward(loss.total)
-        self.optimizer.step()
-        if self.scheduler is not None:
-            self.scheduler.step()
-        return values
-
-
-def _epoch(
-    step: _Step,
-    batches: Batches,
-    augment: Callable[[Inputs], Inputs] | None,
-    before_backward: Callable[[], None],
-) -> Loss:
-    """Take one step per batch and return the mean loss."""
-    losses = []
-    for x, y in batches:
-        losses.append(step(x if augment is None else augment(x), y, before_backward))
+def _mean(losses: list[Tensor]) -> Loss:
+    """Return the mean over an epoch's steps."""
     if not losses:
         raise ValueError(
             "The DataLoader gave no batch; with drop_last=True it needs at least batch_size items."
@@ -174,27 +156,12 @@ def _epoch(
     return Loss(*torch.stack(losses).mean(0).unbind())
 
 
-def _not_finite(values: Tensor, x: Inputs) -> FloatingPointError:
-    total, nll, kl = values.tolist()
-    bad = not all(bool(part.isfinite().all()) for part in tensors(x) if part.is_floating_point())
-    advice = (
-        "The inputs of this batch hold NaN or infinity."
-        if bad
-        else "The inputs are finite: try a smaller learning rate, or clip gradients."
-    )
-    return FloatingPointError(
-        f"The loss became {total} (nll {nll}, kl {kl}). {advice} The weights are those before this "
-        "step."
-    )
-
-
-@cache
-def _best_device() -> Fabric:
-    # Imported on first use: it takes longer to load than all of felbo. Kept, since it looks through
-    # all installed packages for extensions.
-    from lightning_fabric import Fabric
-
-    return Fabric(accelerator="auto", devices=1)
+def _advance(schedule: Any | None, loss: Tensor) -> None:
+    """Let the scheduler set the next learning rate."""
+    if isinstance(schedule, ReduceLROnPlateau):
+        schedule.step(float(loss))
+    elif schedule is not None:
+        schedule.step()
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
@@ -212,18 +179,3 @@ def _make_optimizer(
     # One kernel for all parameters, where the device has it.
     fused = {p.device.type for p in model.parameters()} <= {"cpu", "cuda"}
     return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused)
-
-
-def _set_up(
-    fabric: Fabric, model: nn.Module, optimizer: Optimizer
-) -> tuple[Any, Any, Callable[[Tensor], None]]:
-    """Return the model, the optimiser and the backward pass as the strategy wants them."""
-    from lightning_fabric.plugins.precision import Precision
-    from lightning_fabric.strategies.single_device import SingleDeviceStrategy
-
-    strategy = fabric.strategy
-    if type(strategy) is SingleDeviceStrategy and type(strategy.precision) is Precision:
-        # On one device in full precision the wrappers change nothing, but cost more than a small
-        # network's forward pass.
-        return fabric.to_device(model), optimizer, Tensor.backward
-    return (*fabric.setup(model, optimizer), fabric.backward)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, tensors
 from felbo.training.batches import TensorBatches
@@ -24,28 +24,15 @@ class LoaderBatches:
     Args:
         loader: gives pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
         fabric: moves batches to the device, and shares them out between processes.
+
+    Attributes:
+        full_size: number of items in a full batch; ``None`` if it cannot be known.
+        last_size: number of items in an epoch's last batch; ``None`` if it cannot be known.
     """
 
     def __init__(self, loader: DataLoader[Any], fabric: Fabric) -> None:
-        self.loader = fabric.setup_dataloaders(loader)
-        self.batch_size, self.drop_last = loader.batch_size, loader.drop_last
-        self.sampler = loader.sampler
-
-    @property
-    def full_size(self) -> int | None:
-        """Number of items in a full batch; ``None`` if a batch sampler decides."""
-        return self.batch_size
-
-    @property
-    def last_size(self) -> int | None:
-        """Number of items in an epoch's last batch; ``None`` if it cannot be known."""
-        if self.batch_size is None or self.drop_last:
-            return self.batch_size
-        try:
-            items = len(self.sampler)  # type: ignore[arg-type]
-        except TypeError:
-            return None
-        return items % self.batch_size or self.batch_size
+        self.loader = cast(Any, fabric.setup_dataloaders(loader))
+        self.full_size, self.last_size = _sizes(self.loader.batch_sampler)
 
     def __iter__(self) -> Iterator[tuple[Inputs, Tensor]]:
         """Yield ``(x [B, ...], y [B])``."""
@@ -56,16 +43,28 @@ class LoaderBatches:
 Batches = TensorBatches | LoaderBatches
 
 
+def _sizes(sampler: Any) -> tuple[int | None, int | None]:
+    """Return the sizes of a full and of the last batch, as far as they can be known."""
+    if not isinstance(sampler, BatchSampler):
+        return None, None
+    try:
+        items = len(sampler.sampler)  # type: ignore[arg-type]
+    except TypeError:  # a stream, which does not say
+        return sampler.batch_size, None
+    full = min(sampler.batch_size, items)
+    return full, full if sampler.drop_last else items % sampler.batch_size or full
+
+
 def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
     """Return ``(x, y)`` of what a loader gives: a pair, or a dict with ``"labels"``."""
     if isinstance(batch, Mapping) and "labels" in batch:
         return {key: part for key, part in batch.items() if key != "labels"}, batch["labels"]
     if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
         return batch[0], batch[1]
-    kind = f"{type(batch).__name__} of {len(batch)}" if hasattr(batch, "__len__") else repr(batch)
+    parts = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else ""
     raise TypeError(
-        "A batch must be a pair (x, y) of inputs and labels, or a dict with the labels under "
-        f"'labels'; the loader gave a {kind}."
+        "A batch must be a pair (x, y) of inputs and a tensor of labels, or a dict with the labels "
+        f"under 'labels'; the loader gave a {type(batch).__name__} {parts}."
     )
 
 
@@ -86,7 +85,8 @@ def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.
             )
         return LoaderBatches(data, fabric)
     if isinstance(data, Dataset):
-        return LoaderBatches(DataLoader(data, batch_size or 128, shuffle=True), fabric)
+        stream = isinstance(data, IterableDataset)  # comes in an order of its own
+        return LoaderBatches(DataLoader(data, batch_size or 128, shuffle=not stream), fabric)
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise TypeError(
             "data must be a DataLoader, a Dataset, or a pair (x, y) of tensors or arrays; "

@@ -10,7 +10,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from scipy.ndimage import binary_propagation
 from torch import Tensor
 
 from felbo.data.corruptions.filters import correlate
@@ -47,6 +46,8 @@ def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
     Sobel gradients with |∂x| + |∂y| for their size; a pixel counts where its gradient is the
     largest across the edge and exceeds `low`, if it hangs together with one that exceeds `high`.
     """
+    from scipy.ndimage import binary_propagation  # as slow to import as a fifth of torch
+
     sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     across, down = correlate(x, sobel, "replicate"), correlate(x, sobel.T, "replicate")
     size = across.abs() + down.abs()

@@ -1,0 +1,65 @@
+"""What inputs of a prediction may be, turned into batches on the device of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
+
+
+def input_batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
+    """Yield inputs ``[B, ...]`` in the order in which they came.
+
+    Args:
+        x: what :func:`felbo.predict` takes: all inputs, or an iterable of batches.
+        size: B; batches of an iterable are taken as they come.
+        module: says on which device, and of which dtype numpy arrays become.
+    """
+    parameter = next(module.parameters(), torch.empty(0))
+    dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
+    empty = True
+    for item in _items(x, size, dtype):
+        empty = False
+        yield map_tensors(lambda part: part.to(parameter.device), as_inputs(item, dtype))
+    if empty:
+        raise ValueError("x gave no batch: there is nothing to predict.")
+
+
+def _items(x: Any, size: int, dtype: torch.dtype) -> Iterator[Any]:
+    if isinstance(x, Dataset):
+        x = DataLoader(x, size)
+    if isinstance(x, Mapping | tuple) or hasattr(x, "shape"):
+        yield from _slices(as_inputs(without_labels(x), dtype), size)
+    else:
+        for batch in x:
+            yield without_labels(_first(batch))
+
+
+def _slices(inputs: Inputs, size: int) -> Iterator[Inputs]:
+    for start in range(0, batch_size(inputs), size):
+        rows = slice(start, start + size)
+        yield map_tensors(itemgetter(rows), inputs)
+
+
+def _first(batch: Any) -> Any:
+    """Return x of a batch ``x``, ``(x,)`` or ``(x, y)``."""
+    if not isinstance(batch, list | tuple):
+        return batch
+    if len(batch) in (1, 2) and not isinstance(batch[0], int | float):
+        return batch[0]
+    kinds = [type(part).__name__ for part in batch]
+    raise TypeError(
+        f"A batch must be x, (x, y), or a dict of inputs, got a {type(batch).__name__} {kinds}. "
+        "Several inputs of a network are a tuple or dict of their own: ((a, b), y)."
+    )
+
+
+def without_labels(x: Any) -> Any:
+    """Leave out the ``"labels"`` of a dict."""
+    return {k: part for k, part in x.items() if k != "labels"} if isinstance(x, Mapping) else x

@@ -1,0 +1,85 @@
+"""One training step, which leaves the model as it was if the loss is not finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from felbo.inputs import Inputs, tensors
+from felbo.objectives import Loss, Objective
+from felbo.training.statistics import RunningStatistics
+
+
+class Step:
+    """Loss, gradient, and a step of the optimiser.
+
+    Args:
+        model: what is called, in training mode; a wrapper of Fabric or the classifier itself.
+        objective: gives the loss.
+        optimizer: of the model's parameters.
+        backward: computes gradients of the loss.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        objective: Objective,
+        optimizer: Any,
+        backward: Callable[[Tensor], None],
+    ) -> None:
+        self.model, self.objective = model, objective
+        self.optimizer, self.backward = optimizer, backward
+        self.statistics = RunningStatistics(model)
+
+    def __call__(self, x: Inputs, y: Tensor) -> Tensor:
+        """Take one step and return ``[total, nll, kl]``.
+
+        Raises:
+            FloatingPointError: if the loss is not finite. Weights and running statistics are then
+                those before this step.
+        """
+        before = self.statistics.copy()
+        loss: Any = self.objective(self.model, x, y)
+        if not isinstance(loss, Loss):
+            raise TypeError(
+                "An objective must return felbo.Loss(total, nll, kl), three scalar tensors; got "
+                f"{type(loss).__name__}."
+            )
+        values = torch.stack([part.detach() for part in loss])
+        if not math.isfinite(loss.total.item()):
+            self.statistics.put_back(before)
+            raise _not_finite(values, x, self.model)
+        self.optimizer.zero_grad()
+        self.backward(loss.total)
+        self.optimizer.step()
+        return values
+
+
+def check_weights(model: nn.Module) -> None:
+    """Raise if training ended in weights that are not finite: no later loss would tell."""
+    if not _finite(model.parameters()):
+        raise FloatingPointError(
+            "The last steps made weights that are not finite: try a smaller learning rate, or clip "
+            "gradients."
+        )
+
+
+def _not_finite(values: Tensor, x: Inputs, model: nn.Module) -> FloatingPointError:
+    total, nll, kl = values.tolist()
+    if not _finite(tensors(x)):
+        advice = "The inputs of this batch hold NaN or infinity."
+    elif not _finite(model.parameters()):
+        advice = "The step before made the weights infinite: try a smaller learning rate."
+    else:
+        advice = "Inputs and weights are finite: try a smaller learning rate, or clip gradients."
+    return FloatingPointError(
+        f"The loss became {total} (nll {nll}, kl {kl}). {advice} The model is as before this step."
+    )
+
+
+def _finite(values: Any) -> bool:
+    return all(bool(v.isfinite().all()) for v in values if v.is_floating_point())

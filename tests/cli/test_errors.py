@@ -1,0 +1,77 @@
+"""What a user can put right ends in a message and an exit code, not in a traceback."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from felbo.cli import app
+from felbo.data import CorruptDataError, DownloadError, MissingDataError
+
+FELBO = [sys.executable, "-c", "from felbo.cli import app; app()"]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_missing_data_are_one_message(tmp_path, monkeypatch, jobs):
+    # A file where the data should be: nothing can be downloaded either, and no network is asked.
+    (tmp_path / "data").write_text("")
+    monkeypatch.setenv("FELBO_DATA", str(tmp_path / "data"))
+    command = [*FELBO, "reproduce", "rotated-mnist", "--preset", "smoke", "--jobs", jobs]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr + ended.stdout
+    assert "felbo data fetch mnist" in ended.stderr
+    assert len(ended.stderr.splitlines()) < 5
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MissingDataError("MNIST [train] is not here. Fetch it."),
+        DownloadError("MNIST [train] is not here. Fetch it."),
+        CorruptDataError("MNIST [train]", expected="this", came="that", remedy="Fetch it."),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_the_data_end_any_command(error, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("felbo.paper.reproduce", fail)
+    result = CliRunner().invoke(app, ["reproduce", "digits"])
+    assert result.exit_code == 1
+    assert result.stderr.strip() == str(error)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["demo", "--out"], ["reproduce", "simplex", "--results"], ["reproduce", "digits", "--runs"]],
+)
+def test_a_folder_that_cannot_be_written_is_one_message(command, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = CliRunner().invoke(app, [*command, str(tmp_path / "taken")])
+    assert result.exit_code == 1
+    assert "is in the way" in result.stderr
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("a defect")
+
+    monkeypatch.setattr("felbo.paper.reproduce", fail)
+    result = CliRunner().invoke(app, ["reproduce", "digits"])
+    assert isinstance(result.exception, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--preset", "huge"], "No preset 'huge'"), (["--models", "Magic"], "No model")],
+)
+def test_a_request_that_a_study_cannot_meet_is_an_error_of_usage(options, message, tmp_path):
+    folders = ["--results", str(tmp_path), "--runs", str(tmp_path)]
+    result = CliRunner().invoke(app, ["reproduce", "digits", *options, *folders])
+    assert result.exit_code == 2
+    assert message in result.stderr
