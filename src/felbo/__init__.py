@@ -1,7 +1,17 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
 from felbo import data, dirichlet, measurement, networks
-from felbo.evaluation import Prediction, Scores, predict, score
+from felbo.evaluation import (
+    ConformalSets,
+    Evaluation,
+    Prediction,
+    Scores,
+    calibrate,
+    conformal,
+    evaluate,
+    predict,
+    score,
+)
 from felbo.models import (
     MAP,
     ConcentrationNetwork,
@@ -12,6 +22,8 @@ from felbo.models import (
     Rank1,
     StochasticClassifier,
     SubnetworkLaplace,
+    Tempered,
+    TemperedMean,
 )
 from felbo.objectives import (
     BeliefMatching,
@@ -35,8 +47,10 @@ __all__ = [
     "BeliefMatching",
     "ClassifierPrior",
     "ConcentrationNetwork",
+    "ConformalSets",
     "DirichletPrior",
     "Ensemble",
+    "Evaluation",
     "Evidential",
     "FunctionSpaceELBO",
     "History",
@@ -52,12 +66,17 @@ __all__ = [
     "Scores",
     "StochasticClassifier",
     "SubnetworkLaplace",
+    "Tempered",
+    "TemperedMean",
     "Term",
     "UniformPrior",
     "WeightSpaceELBO",
+    "calibrate",
     "choose_strength",
+    "conformal",
     "data",
     "dirichlet",
+    "evaluate",
     "finetune",
     "fit",
     "measurement",

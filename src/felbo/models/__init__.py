@@ -10,6 +10,7 @@ from felbo.models.modes import evaluation_mode, training_mode
 from felbo.models.point import MAP
 from felbo.models.radial import Radial
 from felbo.models.rank1 import Rank1
+from felbo.models.tempered import Tempered, TemperedMean
 from felbo.models.unwrap import unwrap
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "Rank1",
     "StochasticClassifier",
     "SubnetworkLaplace",
+    "Tempered",
+    "TemperedMean",
     "evaluation_mode",
     "training_mode",
     "unwrap",

@@ -22,14 +22,13 @@ from torch.nn import functional as F
 
 import felbo
 from felbo.data.augmentation import random_crop_flip
+from felbo.evaluation import detection
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.paper.trained import trained
 from felbo.report import draw_curves
 from felbo.report.style import PALETTE
-from felbo.studies.temperature import fitted_temperature, tempered
-from felbo.training.before_after import auroc
 
 ENVIRONMENT_VARIABLE = "FELBO_TRAINED"
 # Of ImageNet, with which the authors of the networks normalised CIFAR-10.
@@ -94,7 +93,7 @@ def tuned_model(
     if way == "temperature":
         held_out = felbo.data.load("cifar10", "test")
         x, y = prepared(held_out.images[-1000:]), held_out.labels[-1000:]
-        return tempered(model, fitted_temperature(model, x, y))
+        return felbo.calibrate(model, (x, y), batch_size=500)
     own = {key: settings[key] for key in ("train_size", "epochs", "strength", "data_strength")}
     slug = name.lower().replace(" ", "-")
     return trained(
@@ -153,7 +152,8 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
     observations += [Observation(f"turned_{m}", 90.0, getattr(turned, m)) for m in METRICS]
     for other in (*NEAR, *FAR):
         outside = predict(others(other, size))
-        observations.append(Observation(f"auroc_{other}", 0.0, auroc(clean.total, outside.total)))
+        detected = detection(clean.total, outside.total).auroc
+        observations.append(Observation(f"auroc_{other}", 0.0, detected))
     return observations
 
 

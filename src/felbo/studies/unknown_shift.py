@@ -14,20 +14,22 @@ from typing import Any
 from torch import Tensor
 
 import felbo
-from felbo.measurement import Augmented, Batch, Mixture
+from felbo.evaluation import detection
+from felbo.measurement import Augmented, Batch, Mixture, image_parts
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.rotated_mnist import ANGLES, CHOICES, KINDS, build
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
 from felbo.report.style import PALETTE
-from felbo.training.before_after import auroc
 
 CLASSES = 10
 METRICS = ("accuracy", "log_likelihood", "ece")
 # Ways of training, each with its cost relative to the first.
 VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5}
 LINES = {"": ":", "fVI": "--", "fVI +90": "-.", "everywhere": "-"}
+# Each part of the recommended mixture by itself, in MAP only.
+ALONE = {f"only {type(part).__name__}": part for part in image_parts()}
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 
@@ -51,9 +53,9 @@ def objective(variant: str, num_data: int, settings: Mapping[str, Any]) -> felbo
     prior = felbo.UniformPrior(CLASSES)
     if not variant:
         return felbo.NegativeLogLikelihood()
-    if variant == "everywhere":
+    if variant == "everywhere" or variant in ALONE:
         strengths = settings["strength"], settings["data_strength"]
-        return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths)
+        return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths, ALONE.get(variant))
     quarter = Augmented(partial(felbo.data.rotate, degrees=90, fill=-1.0))
     measurement = Batch() if variant == "fVI" else Mixture(Batch(), quarter)
     return felbo.FunctionSpaceELBO(prior, num_data, measurement)
@@ -89,7 +91,7 @@ def run(
     upright, _ = turned(dataset, 0, settings["test_size"])
     others, _ = images_of(OTHER[dataset], "test", settings["test_size"])
     inside, outside = (felbo.predict(model, images, seed=seed) for images in (upright, others))
-    return [*observations, Observation("auroc", 0.0, auroc(inside.total, outside.total))]
+    return [*observations, Observation("auroc", 0.0, detection(inside.total, outside.total).auroc)]
 
 
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
@@ -136,15 +138,13 @@ def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def draw(summaries: Sequence[Summary], stem: str, *, title: str) -> None:
-    """Draw one panel per metric over the angle."""
-    draw_curves(
-        [s for s in summaries if s.metric in METRICS],
-        stem,
-        metrics=METRICS,
-        xlabel="rotation (degrees)",
-        title=title,
-        styles=styles,
-    )
+    """Draw one panel per metric over the angle; in a second figure, each set of points alone."""
+    shown = [s for s in summaries if s.metric in METRICS]
+    curves = partial(draw_curves, metrics=METRICS, xlabel="rotation (degrees)")
+    curves([s for s in shown if "only" not in s.model], stem, title=title, styles=styles)
+    alone = [s for s in shown if "only" in s.model or s.model == "MAP everywhere"]
+    if any("only" in s.model for s in alone):
+        curves(alone, f"{stem}_alone", title=f"{title}: each set of points alone")
 
 
 def _presets() -> dict[str, Preset]:
@@ -163,9 +163,12 @@ def _study(name: str, dataset: str) -> Study:
         name=name,
         title=f"{TITLES[dataset]}, turned by an angle that training did not know",
         models={
-            f"{kind} {variant}".strip(): cost * factor
-            for variant, factor in VARIANTS.items()
-            for kind, cost in (("MAP", 1.0), ("MC Dropout", 1.6), ("Ensemble", 4.0))
+            **{
+                f"{kind} {variant}".strip(): cost * factor
+                for variant, factor in VARIANTS.items()
+                for kind, cost in (("MAP", 1.0), ("MC Dropout", 1.6), ("Ensemble", 4.0))
+            },
+            **{f"MAP {variant}": 2.5 for variant in ALONE},
         },
         presets=_presets(),
         run=partial(run, dataset=dataset),

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from felbo.evaluation import Prediction, Scores, predict, score
+from felbo.evaluation import Prediction, Scores, detection, predict, score
 from felbo.inputs import as_inputs, as_labels
 from felbo.measurement import Elsewhere
 from felbo.models import MAP, StochasticClassifier
@@ -113,22 +112,6 @@ def compare_before_after(
     return BeforeAfter(rows)
 
 
-def auroc(inside: Tensor, outside: Tensor) -> float:
-    """Return the probability that a score is larger outside than inside, ties counted half.
-
-    Example:
-        >>> auroc(torch.tensor([0.1, 0.2]), torch.tensor([0.15, 0.3]))
-        0.75
-    """
-    from torchmetrics.functional.classification import binary_auroc
-
-    # torchmetrics maps scores outside [0, 1] through a sigmoid, whose rounding makes ties.
-    scores = torch.cat([inside, outside]).double()
-    ranks = torch.unique(scores, return_inverse=True)[1].double() / len(scores)
-    is_outside = torch.arange(len(scores)) >= len(inside)
-    return float(binary_auroc(ranks, is_outside.long().to(ranks.device)))
-
-
 def _row(
     inputs: str, model: str, found: Prediction, labels: Any, on_data: Prediction | None
 ) -> Row:
@@ -141,7 +124,7 @@ def _row(
         scores.log_likelihood,
         scores.ece,
         float(found.confidence.mean()),
-        math.nan if on_data is None else auroc(on_data.total, found.total),
+        math.nan if on_data is None else detection(on_data.total, found.total).auroc,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from felbo.evaluation import predict, score
+from felbo.evaluation import detection, predict, score
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
 from felbo.measurement import Elsewhere, MeasurementSet
 from felbo.models import StochasticClassifier
@@ -17,7 +17,6 @@ from felbo.objectives import FunctionSpaceELBO, NegativeLogLikelihood, Objective
 from felbo.objectives.everywhere import DATA_STRENGTH
 from felbo.priors import Prior, UniformPrior
 from felbo.random import torch_seed
-from felbo.training.before_after import auroc
 from felbo.training.loop import fit
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3)
@@ -206,7 +205,7 @@ def _scored(
         scores.accuracy,
         scores.log_likelihood,
         scores.ece,
-        auroc(inside.total, outside.total),
+        detection(inside.total, outside.total).auroc,
         float(outside.confidence.mean()),
         0.0 if reference is None else reference.log_likelihood - scores.log_likelihood,
         0.0 if reference is None else reference.accuracy - scores.accuracy,

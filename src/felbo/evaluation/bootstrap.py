@@ -1,0 +1,103 @@
+"""Intervals by the bootstrap: how much a measure would vary with other test data of the same size.
+
+A resample takes n of the n items with replacement, so it is a row of weights: how often each item
+was taken. Measures that are functions of such weights are computed for many resamples at once. The
+interval lies between the percentiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
+
+Calibration errors are sums of absolute values, which noise makes larger: on average a resample has
+a larger one than the data, as the data have a larger one than the model. Their interval is shifted
+up, and where there are few items per bin it may lie above the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from felbo.evaluation.checks import check_fraction, check_whole
+
+# Weights held at a time: 32 MB in float64.
+_BLOCK = 2**22
+
+Measures = Callable[[Tensor], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measure on some data, with its bootstrap interval.
+
+    Attributes:
+        value: the measure on the data as they are.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def bootstrap(
+    measures: Measures,
+    size: int,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    generator: torch.Generator | None = None,
+) -> dict[str, Estimate]:
+    """Return each measure with its percentile interval.
+
+    Args:
+        measures: from weights ``[R, n]``, each row with sum n, to values ``[R]`` by name.
+        size: n, the number of items.
+        resamples: R in total; they are drawn in blocks of bounded memory.
+        level: of the interval, a fraction.
+        generator: of the resamples, on the CPU; ``None`` is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> values = torch.arange(100, dtype=torch.float64)
+        >>> mean = lambda weights: {"mean": weights @ values / len(values)}
+        >>> found = bootstrap(mean, 100, generator=torch.Generator().manual_seed(0))
+        >>> found["mean"].value
+        49.5
+    """
+    check_whole("resamples", resamples)
+    check_fraction("level", level)
+    values = measures(torch.ones(1, size, dtype=torch.float64))
+    blocks = [measures(weights) for weights in _weights(size, resamples, generator)]
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    estimates = {}
+    for name, value in values.items():
+        drawn = torch.cat([block[name] for block in blocks]).double()
+        _check_finite(name, value, drawn)
+        low, high = torch.quantile(drawn, tails).tolist()
+        estimates[name] = Estimate(float(value), low, high)
+    return estimates
+
+
+def _weights(size: int, resamples: int, generator: torch.Generator | None) -> Iterator[Tensor]:
+    """Yield weights ``[R', n]`` until R rows are drawn."""
+    rows = max(_BLOCK // size, 1)
+    for start in range(0, resamples, rows):
+        block = min(rows, resamples - start)
+        taken = torch.randint(size, (block, size), generator=generator)
+        places = (taken + size * torch.arange(block)[:, None]).flatten()
+        yield torch.bincount(places, minlength=block * size).view(block, size).double()
+
+
+def _check_finite(name: str, value: Tensor, drawn: Tensor) -> None:
+    if not bool(value.isfinite().all() and drawn.isfinite().all()):
+        raise ValueError(
+            f"{name} is not finite on these data, so it has no interval. For a log-likelihood, a "
+            "label has probability 0: use a smoothing above 0."
+        )

@@ -1,0 +1,142 @@
+"""Calibration errors: how far stated probabilities are from the frequencies that come true.
+
+Items are put into cells b by a stated probability p, and each cell compares its mean with how often
+the event happened: ``gap_b = |mean p − frequency|``, ``n_b`` items of n. With the norm
+
+- ``"l1"``: ``Σ_b n_b/n gap_b``, the expected calibration error (Naeini et al., 2015);
+- ``"l2"``: ``√(Σ_b n_b/n gap_b²)``, its root mean square (Hendrycks et al., 2019);
+- ``"max"``: ``max_b gap_b``, the maximum calibration error (Naeini et al., 2015).
+
+torchmetrics has the three of the top label with equal widths, and tests hold this file to it. It
+takes no weights, without which a bootstrap is one pass per resample; hence the sums below.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from felbo.evaluation.checks import check_whole, probabilities_and_labels
+from felbo.evaluation.prediction import Prediction
+from felbo.objectives.checks import check_choice
+
+Event = Literal["top", "class"]
+Binning = Literal["width", "mass"]
+Norm = Literal["l1", "l2", "max"]
+
+
+class Cells(NamedTuple):
+    """Items in cells, for C events each.
+
+    Attributes:
+        cell: of item and event ``[n, C]``, in 0 … size − 1; events do not share cells.
+        gap: happened − stated probability ``[n, C]``.
+        size: number of cells, empty ones included.
+    """
+
+    cell: Tensor
+    gap: Tensor
+    size: int
+
+    def gaps(self, weights: Tensor) -> Tensor:
+        """Return the weighted sum of gaps in each cell ``[R, size]`` for weights ``[R, n]``."""
+        return self._sums(self.gap, weights)
+
+    def counts(self, weights: Tensor) -> Tensor:
+        """Return the weight in each cell ``[R, size]`` for weights ``[R, n]``."""
+        return self._sums(torch.ones_like(self.gap), weights)
+
+    def _sums(self, values: Tensor, weights: Tensor) -> Tensor:
+        items, events = self.cell.shape
+        places = torch.stack([self.cell.flatten(), torch.arange(items).repeat_interleave(events)])
+        # Sparse: each item has one entry per event, where a dense matrix has one per cell.
+        matrix = torch.sparse_coo_tensor(
+            places, values.flatten(), (self.size, items), check_invariants=False
+        )
+        sums: Tensor = torch.sparse.mm(matrix, weights.T.contiguous())
+        return sums.T
+
+
+def calibration_error(
+    probs: Prediction | Tensor | Any,
+    labels: Tensor | Any,
+    *,
+    event: Event = "top",
+    binning: Binning = "width",
+    norm: Norm = "l1",
+    bins: int = 15,
+) -> float:
+    """Return a calibration error of predicted probabilities, a fraction.
+
+    Args:
+        probs: predictive ``[B, K]``, or the :class:`Prediction` that holds it.
+        labels: ``[B]``, integers in 0 … K − 1.
+        event: ``"top"``: the most probable class is right; ``"class"``: for every class k, the
+            label is k, and the error is the mean over classes (classwise: Kull et al., 2019).
+        binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed; ``"mass"``: the
+            same number of items in each (adaptive: Nguyen and O'Connor, 2015), but for items of
+            equal probability, which share a bin.
+        norm: how the gaps of bins combine, see above.
+        bins: number of bins.
+
+    Example:
+        Eight of ten predictions with confidence 0.9 are right.
+
+        >>> import torch
+        >>> probs = torch.tensor([[0.9, 0.1]]).repeat(10, 1)
+        >>> labels = torch.tensor([0] * 8 + [1] * 2)
+        >>> round(calibration_error(probs, labels), 6)
+        0.1
+    """
+    found = cells(*probabilities_and_labels(probs, labels), event, binning, bins)
+    return float(error_of(found, torch.ones(1, len(found.cell), dtype=torch.float64), norm))
+
+
+def cells(
+    probs: Tensor, labels: Tensor, event: Event = "top", binning: Binning = "width", bins: int = 15
+) -> Cells:
+    """Put items into the bins of their stated probabilities, for checked inputs in float64."""
+    check_choice("event", event, ("top", "class"))
+    check_choice("binning", binning, ("width", "mass"))
+    check_whole("bins", bins)
+    if event == "class":
+        stated, happened = probs, one_hot(labels, probs.shape[1])
+    else:
+        confidence, top = probs.max(-1, keepdim=True)
+        stated, happened = confidence, top == labels[:, None]
+    index = by_width(stated, bins) if binning == "width" else by_mass(stated, bins)
+    events = stated.shape[1]
+    return Cells(index + bins * torch.arange(events), happened.double() - stated, bins * events)
+
+
+def by_width(stated: Tensor, bins: int) -> Tensor:
+    """Return the bin of equal width of each probability."""
+    inner = torch.linspace(0, 1, bins + 1, dtype=stated.dtype)[1:-1]
+    return torch.bucketize(stated, inner, right=True)
+
+
+def by_mass(stated: Tensor, bins: int) -> Tensor:
+    """Return the bin of equal mass of each probability ``[n, C]``, per column."""
+    columns = stated.T.contiguous()
+    # Equal values have the same first rank, so that the order of items does not matter.
+    first_rank = torch.searchsorted(columns.sort(-1).values, columns)
+    return (first_rank * bins // len(stated)).T
+
+
+def error_of(found: Cells, weights: Tensor, norm: Norm) -> Tensor:
+    """Return the calibration error ``[R]``, mean over events, for weights ``[R, n]``."""
+    check_choice("norm", norm, ("l1", "l2", "max"))
+    events, total = found.cell.shape[1], weights.sum(-1, keepdim=True)
+    gaps = found.gaps(weights).abs()
+    if norm == "l1":
+        return (gaps / total).sum(-1) / events
+    # Where no item is, the sum of gaps is 0 as well.
+    counts = found.counts(weights)
+    gap = torch.where(counts > 0, gaps / counts, 0.0)
+    per_event = (len(weights), events, -1)
+    if norm == "max":
+        return gap.view(per_event).amax(-1).mean(-1)
+    return (counts / total * gap.square()).view(per_event).sum(-1).sqrt().mean(-1)

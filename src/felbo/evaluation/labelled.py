@@ -1,0 +1,92 @@
+"""What labelled data may be, turned into batches ``(x, y)`` in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from felbo.evaluation.batches import without_labels
+from felbo.evaluation.predict import predict
+from felbo.evaluation.prediction import Prediction
+from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
+
+LabelledData = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
+
+
+def labelled_batches(
+    data: LabelledData, size: int, module: nn.Module
+) -> Iterator[tuple[Inputs, Tensor]]:
+    """Yield pairs of inputs ``[B, ...]`` and labels ``[B]`` in the order in which they came.
+
+    Args:
+        data: a pair ``(x, y)`` of tensors or arrays, where x may be a tuple or dict of them; or a
+            ``DataLoader`` or ``Dataset`` that gives such pairs, or dicts with ``"labels"``.
+        size: B; batches of a loader are taken as they come.
+        module: what will run; says of which dtype numpy arrays become.
+    """
+    parameter = next(module.parameters(), torch.empty(0))
+    dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
+    if isinstance(data, Dataset):
+        data = DataLoader(data, size)
+    if isinstance(data, DataLoader):
+        for batch in data:
+            yield _pair(batch, dtype)
+        return
+    x, y = _pair(data, dtype)
+    for start in range(0, len(y), size):
+        rows = itemgetter(slice(start, start + size))
+        yield map_tensors(rows, x), rows(y)
+
+
+def predict_labelled(
+    model: nn.Module | Sequence[nn.Module],
+    data: LabelledData,
+    *,
+    batch_size: int = 2048,
+    **settings: Any,
+) -> tuple[Prediction, Tensor]:
+    """Return predictions for labelled data, and their labels ``[B]``.
+
+    Both come from one pass, so that a loader may shuffle.
+
+    Args:
+        model: a stochastic classifier, or a list of networks.
+        data: a pair ``(x, y)``, a ``DataLoader`` or a ``Dataset``.
+        batch_size: inputs per forward pass.
+        settings: the others of :func:`felbo.predict`.
+    """
+    labels: list[Tensor] = []
+    module = model if isinstance(model, nn.Module) else next(iter(model))
+
+    def recorded() -> Iterator[tuple[Inputs, Tensor]]:
+        for x, y in labelled_batches(data, batch_size, module):
+            labels.append(y.cpu())
+            yield x, y
+
+    prediction = predict(model, recorded(), **settings)
+    return prediction, torch.cat(labels)
+
+
+def _pair(given: Any, dtype: torch.dtype) -> tuple[Inputs, Tensor]:
+    """Return inputs and labels as tensors with the same number of items."""
+    if isinstance(given, Mapping) and "labels" in given:
+        x, y = without_labels(given), given["labels"]
+    elif isinstance(given, tuple | list) and len(given) == 2:
+        x, y = given
+    else:
+        raise TypeError(
+            "Labelled data are a pair (x, y), a dict with the labels under 'labels', or a "
+            f"DataLoader or Dataset of these; got {type(given).__name__}."
+        )
+    inputs, labels = as_inputs(x, dtype), as_labels(y)
+    if labels.shape != (batch_size(inputs),):
+        raise ValueError(
+            f"Expected one label per input, shape [{batch_size(inputs)}], got "
+            f"{list(labels.shape)}. One-hot labels are turned into indices with labels.argmax(-1)."
+        )
+    return inputs, labels
