@@ -105,25 +105,24 @@ def draw(summaries: Sequence[Summary], stem: str) -> None:
     )
 
 
-_ALL: dict[str, Any] = {"strengths": (0.003, 0.01, 0.03, 0.1, 0.3), "data_strength": 0.001}
+def _settings(size: int, epochs: int, small_epochs: int, *strengths: float) -> dict[str, Any]:
+    return {
+        "train_size": size,
+        "epochs": epochs,
+        "small_epochs": small_epochs,
+        "strengths": strengths,
+        "data_strength": 0.001,
+    }
+
 
 STUDY = Study(
     name="strengths",
     title="Strength of a prior elsewhere",
     models=MODELS,
     presets={
-        "smoke": Preset(
-            1,
-            {
-                "strengths": (0.03,),
-                "data_strength": 0.001,
-                "train_size": 1000,
-                "epochs": 1,
-                "small_epochs": 2,
-            },
-        ),
-        "cpu": Preset(3, {**_ALL, "train_size": 60000, "epochs": 10, "small_epochs": 100}),
-        "paper": Preset(5, {**_ALL, "train_size": 60000, "epochs": 30, "small_epochs": 100}),
+        "smoke": Preset(1, _settings(1000, 1, 2, 0.03)),
+        "cpu": Preset(2, _settings(20000, 10, 100, 0.01, 0.03, 0.1)),
+        "paper": Preset(5, _settings(60000, 30, 100, 0.003, 0.01, 0.03, 0.1, 0.3)),
     },
     run=run,
     draw=draw,
