@@ -13,7 +13,7 @@ from torch import Tensor
 
 import felbo
 from benchmarks.timing import Row, compare
-from felbo.measurement import Comparison, Elsewhere, WorstCase, image_parts, table_parts
+from felbo.measurement import Comparison, Elsewhere, Mosaic, WorstCase, image_parts, table_parts
 
 AGAINST = "forward and backward pass over as many points"
 
@@ -28,7 +28,7 @@ def rows() -> Iterator[Row]:
     images = torch.randn(128, 3, 32, 32)
     resnet = felbo.MAP(felbo.networks.resnet18(10, width=16))
     label = "128 images 3 × 32 × 32, ResNet-18 (width 16)"
-    for part in (*image_parts(), Elsewhere()):
+    for part in (*image_parts(), Mosaic(), Elsewhere()):
         name = type(part).__name__
         yield row(f"`{name}`, {label}", partial(part, images), resnet, images, "≤ 0.05", 1)
     search = WorstCase()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import felbo
 from felbo import dirichlet
-from felbo.measurement import Comparison, MeasurementSet, WorstCase, image_parts
+from felbo.measurement import Comparison, MeasurementSet, Mosaic, WorstCase, image_parts
 
 
 def comparison_for(images: Tensor, labels: Tensor, epochs: int) -> Comparison:
@@ -58,7 +58,7 @@ def main(
     images, labels = felbo.data.scale(data[0]), data[1]
     batch = images[:8]
     comparison = comparison_for(images, labels, epochs)
-    sets: list[MeasurementSet] = [*image_parts(), WorstCase()]
+    sets: list[MeasurementSet] = [*image_parts(), Mosaic(), WorstCase()]
     found = {type(part).__name__: part(batch, comparison) for part in sets}
     rows = {"the batch": batch, **found}
     draw(rows, path)

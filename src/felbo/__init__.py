@@ -40,7 +40,7 @@ from felbo.objectives import (
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import History, finetune, fit
+from felbo.training import History, choose_strength, finetune, fit
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
@@ -78,6 +78,7 @@ __all__ = [
     "UniformPrior",
     "WeightSpaceELBO",
     "calibrate",
+    "choose_strength",
     "conformal",
     "data",
     "dirichlet",

@@ -31,10 +31,10 @@ def reproduce(
     runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
 ) -> None:
     """Run an experiment of the paper; finished cells are kept and skipped."""
-    from felbo.paper import catalogue
     from felbo.paper import compare as compare_with_published
     from felbo.paper import reproduce as reproduce_study
     from felbo.paper.runner import RequestError
+    from felbo.studies import catalogue
 
     if name in catalogue.PICTURES:
         if preset != "paper" or seeds is not None or models is not None:
@@ -93,7 +93,7 @@ def compare(
 
 
 def _study(name: str) -> Study:
-    from felbo.paper import catalogue
+    from felbo.studies import catalogue
 
     if name not in catalogue.STUDIES:
         known = ", ".join([*catalogue.STUDIES, *catalogue.PICTURES])

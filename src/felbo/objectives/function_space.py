@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from felbo.objectives.checks import (
     check_weight,
     warn_if_flat,
 )
+from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
 from felbo.objectives.forward import forward_once, forward_points
 from felbo.objectives.likelihood import expected_nll
 from felbo.priors import Prior
@@ -146,6 +147,38 @@ class FunctionSpaceELBO(Objective):
         self.batch_size = batch_size
         self.implementation: Implementation = implementation
         self._warned = False
+
+    @classmethod
+    def everywhere(
+        cls,
+        prior: Prior,
+        num_data: int,
+        strength: float = STRENGTH,
+        data_strength: float = DATA_STRENGTH,
+        measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Make the recommended bound: a weak prior on the data, a strong one where there are none.
+
+        ``loss = mean −log f_y + data_strength · mean_batch KL + strength · mean_elsewhere KL``,
+        for batches of any size. See docs/elsewhere.md for what it costs and buys.
+
+        Args:
+            prior: as of the class.
+            num_data: as of the class.
+            strength: weight of the KL at the points elsewhere.
+            data_strength: weight of the KL on the batch.
+            measurement: where else; ``None`` is :class:`felbo.measurement.Elsewhere`.
+            options: further arguments of the class, such as ``num_samples``.
+
+        Example:
+            >>> import felbo
+            >>> objective = felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(3), num_data=100)
+            >>> [term.weight for term in objective.terms]
+            [0.001, 0.03]
+        """
+        sets = everywhere_sets(strength, data_strength, measurement)
+        return cls(prior, num_data, [Term(*part) for part in sets], kl_weight=1.0, **options)
 
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""

@@ -1,72 +1,125 @@
-"""From a trained network to a function-space model, in a few epochs."""
+"""From a trained network to one that knows where its data end, in a few hundred steps."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.optim import SGD, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader, Dataset
 
+from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
 from felbo.models import MAP, StochasticClassifier
-from felbo.objectives import LossFunction, Objective
+from felbo.models.modes import evaluation_mode
+from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
+from felbo.priors import UniformPrior
 from felbo.training.loop import MakeOptimizer, fit
-from felbo.training.sources import Data
+from felbo.training.sources import Data, split_labels
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 Layers = Literal["all", "last"]
 
+# A trained network needs few steps, however many data there are to take them from.
+STEPS = 300
+BATCH_SIZE = 128
+
 
 def finetune(
     network: nn.Module,
-    objective: Objective | LossFunction,
     data: Data,
+    objective: Objective | LossFunction | None = None,
     *,
     model: Callable[[nn.Module], StochasticClassifier] = MAP,
     layers: Layers = "all",
-    epochs: int = 5,
+    epochs: int | None = None,
     batch_size: int | None = None,
-    learning_rate: float = 1e-4,
+    learning_rate: float = 0.01,
     optimizer: MakeOptimizer | None = None,
+    augment: Callable[[Inputs], Inputs] | None = None,
     seed: int | None = None,
     fabric: Fabric | None = None,
     progress: bool = True,
 ) -> StochasticClassifier:
     """Give a trained network a prior over its predictions, starting from what it has learnt.
 
+    Batch normalisation keeps its running statistics.
+
     Args:
         network: a trained network that maps ``[B, ...]`` to logits ``[B, K]``, or a stochastic
             classifier such as ``Ensemble.from_networks(networks)``. It stays as it is.
-        objective: usually :class:`felbo.FunctionSpaceELBO`.
-        data: what :func:`felbo.fit` takes.
+        data: what :func:`felbo.fit` takes; the data of the first training, or a part of them.
+        objective: ``None`` is :meth:`felbo.FunctionSpaceELBO.everywhere` with a uniform prior, for
+            images ``[B, C, H, W]`` and tables ``[B, D]``.
         model: makes the stochastic classifier from a plain network, for instance
             :class:`felbo.MCDropout`; a network that is one already is copied instead.
         layers: ``"all"`` trains every weight. ``"last"`` trains the last linear or convolutional
             layer (the last one that the network's constructor registers, in each member of an
-            ensemble); all else is frozen, batch normalisation with its running statistics.
-        epochs: passes over the data.
+            ensemble).
+        epochs: passes over the data; ``None`` is as many as give 300 steps, at least one.
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
-        learning_rate: of the default optimiser, Adam.
-        optimizer: makes another optimiser from the parameters.
-        seed: of the shuffle (tensors only).
+        learning_rate: the highest of the default optimiser, SGD with momentum, whose rate rises in
+            a quarter of the steps and falls in the rest.
+        optimizer: makes another optimiser from the parameters, whose rate stays.
+        augment: maps the inputs of each batch to those that are trained on, such as random crops.
+        seed: of the shuffle and of the draws.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar.
 
     Returns:
-        The new model, in evaluation mode.
+        The new model, in evaluation mode. :func:`felbo.training.compare_before_after` shows what
+        has changed.
 
     Example:
         >>> import torch, felbo
         >>> x, y = torch.randn(64, 2), torch.arange(64) % 2
         >>> trained = felbo.networks.mlp(2, (8,), 2)
-        >>> objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(2), num_data=64)
-        >>> model = felbo.finetune(trained, objective, (x, y), layers="last", progress=False)
+        >>> model = felbo.finetune(trained, (x, y), layers="last", progress=False)
         >>> type(model).__name__
         'MAP'
     """
+    _check(network, data, layers)
+    tuned = copy.deepcopy(network) if isinstance(network, StochasticClassifier) else model(network)
+    if not isinstance(data, DataLoader) and batch_size is None:
+        batch_size = BATCH_SIZE
+    steps = _steps_per_epoch(data, batch_size)
+    if epochs is None:
+        epochs = 1 if steps is None else max(1, -(-STEPS // steps))
+    if objective is None:
+        objective = _everywhere(tuned, data)
+    trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
+    if layers == "last":
+        last = set(tuned.last_layer_parameters())
+        for parameter in tuned.parameters():
+            parameter.requires_grad_(parameter in last)
+    one_cycle = optimizer is None and steps is not None
+    fit(
+        tuned,
+        objective,
+        data,
+        epochs=epochs,
+        batch_size=batch_size,
+        optimizer=optimizer or partial(_sgd, rate=learning_rate),
+        scheduler=partial(_one_cycle, steps=epochs * (steps or 1)) if one_cycle else None,
+        scheduler_step="step",
+        augment=augment,
+        seed=seed,
+        frozen_norms=True,
+        fabric=fabric,
+        progress=progress,
+    )
+    for parameter, trainable in trained_before.items():
+        parameter.requires_grad_(trainable)
+    return tuned.eval()
+
+
+def _check(network: Any, data: Any, layers: str) -> None:
     if layers not in ("all", "last"):
         raise ValueError(f"layers must be 'all' or 'last', got {layers!r}.")
     if not isinstance(network, nn.Module):
@@ -74,28 +127,71 @@ def finetune(
             f"finetune starts from a network (nn.Module), got {type(network).__name__}; for a list "
             "of networks pass felbo.Ensemble.from_networks(networks)."
         )
-    tuned = copy.deepcopy(network) if isinstance(network, StochasticClassifier) else model(network)
-    if not isinstance(data, DataLoader) and batch_size is None:
-        batch_size = 128
-    trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
-    if layers == "last":
-        last = set(tuned.last_layer_parameters())
-        for parameter in tuned.parameters():
-            parameter.requires_grad_(parameter in last)
-    fit(
-        tuned,
-        objective,
-        data,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        optimizer=optimizer,
-        seed=seed,
-        # New running statistics would change the function of frozen layers.
-        frozen_norms=layers == "last",
-        fabric=fabric,
-        progress=progress,
-    )
-    for parameter, trainable in trained_before.items():
-        parameter.requires_grad_(trainable)
-    return tuned.eval()
+    if not isinstance(data, tuple | list | Dataset | DataLoader):
+        raise TypeError(
+            "finetune takes network, data and objective in this order; data must be a DataLoader, "
+            f"a Dataset or a pair (x, y), got {type(data).__name__}."
+        )
+
+
+def _steps_per_epoch(data: Data, items: int | None) -> int | None:
+    """Return the number of batches in a pass; ``None`` for a stream that does not say."""
+    try:
+        if isinstance(data, DataLoader):
+            return len(data)
+        count = _num_data(data)
+    except TypeError:
+        return None
+    return -(-count // (items or count))
+
+
+def _num_data(data: Data) -> int:
+    """Return N, the number of training examples; a stream raises TypeError."""
+    if isinstance(data, tuple | list):
+        return len(data[1])
+    items: Any = data.dataset if isinstance(data, DataLoader) else data
+    return len(items)
+
+
+def _everywhere(model: StochasticClassifier, data: Data) -> Objective:
+    """Return the recommended bound for a model and its data."""
+    try:
+        num_data = _num_data(data)
+    except TypeError as error:
+        raise TypeError(
+            "The data do not say how many they are, which the default objective has to know. Pass "
+            "one: felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
+        ) from error
+    parameter = next(model.parameters())
+    with evaluation_mode([model]), torch.no_grad(), torch.random.fork_rng():
+        x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))
+        classes = model(x).shape[-1]
+    return FunctionSpaceELBO.everywhere(UniformPrior(classes), num_data)
+
+
+def _first_input(data: Data, dtype: torch.dtype) -> Inputs:
+    """Return a small batch of inputs."""
+    if isinstance(data, tuple | list):
+        # One item is enough; arrays and DataFrames become tensors first.
+        x = as_inputs(data[0], dtype)
+        return map_tensors(lambda part: part[: min(2, batch_size(x))], x)
+    loader = data if isinstance(data, DataLoader) else DataLoader(data, 2)
+    return split_labels(next(iter(loader)))[0]
+
+
+def _sgd(parameters: Iterable[nn.Parameter], rate: float) -> SGD:
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    return SGD(trained, lr=rate, momentum=0.9, nesterov=True)
+
+
+def _one_cycle(optimizer: Optimizer, steps: int) -> LambdaLR:
+    """Return a schedule that raises the rate in a quarter of the steps and lowers it in the rest.
+
+    torch's OneCycleLR needs more steps than a test or a tiny data set may have.
+    """
+    rising = steps / 4
+
+    def part(step: int) -> float:
+        return min(1.0, (step + 1) / rising, (steps - step) / (steps - rising))
+
+    return LambdaLR(optimizer, part)

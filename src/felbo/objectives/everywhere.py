@@ -1,0 +1,50 @@
+"""The terms of the recommended bound: weak on the data, strong elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from felbo.measurement import Batch, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.objectives.checks import check_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+# Weights of the KL at points elsewhere and on the batch; `felbo reproduce strengths` chose them.
+STRENGTH = 0.03
+DATA_STRENGTH = 0.001
+
+
+def everywhere_sets(
+    strength: float,
+    data_strength: float,
+    measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+) -> list[tuple[MeasurementSet, float]]:
+    """Return the measurement sets of :meth:`FunctionSpaceELBO.everywhere` with their weights.
+
+    A set whose weight is zero is left out, so that its points cost nothing.
+
+    Example:
+        >>> [(type(place).__name__, weight) for place, weight in everywhere_sets(0.1, 0.001)]
+        [('Batch', 0.001), ('Elsewhere', 0.1)]
+    """
+    check_weight("strength", strength)
+    check_weight("data_strength", data_strength)
+    if not strength and not data_strength:
+        raise ValueError(
+            "strength and data_strength are both 0, which leaves no prior at all; for "
+            "cross-entropy alone use felbo.NegativeLogLikelihood()."
+        )
+    elsewhere = Elsewhere() if measurement is None else as_measurement_set(measurement)
+    if elsewhere.includes_batch:
+        raise ValueError(
+            "measurement says where to look beside the data, but this set includes the batch, "
+            "which has data_strength of its own. Leave the batch out of it."
+        )
+    return [
+        (place, weight)
+        for place, weight in ((Batch(), data_strength), (elsewhere, strength))
+        if weight
+    ]

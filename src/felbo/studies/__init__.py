@@ -1,0 +1,1 @@
+"""Experiments of our own, run and summarised like those of the paper."""
