@@ -1,5 +1,7 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
+from typing import TYPE_CHECKING, Any
+
 from felbo import data, dirichlet, measurement, networks
 from felbo.evaluation import (
     ConformalSets,
@@ -40,6 +42,9 @@ from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
 from felbo.training import History, choose_strength, finetune, fit
 
+if TYPE_CHECKING:
+    from felbo.estimator import FunctionSpaceClassifier
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -52,6 +57,7 @@ __all__ = [
     "Ensemble",
     "Evaluation",
     "Evidential",
+    "FunctionSpaceClassifier",
     "FunctionSpaceELBO",
     "History",
     "Loss",
@@ -85,3 +91,12 @@ __all__ = [
     "score",
     "seed_everything",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: scikit-learn takes longer to load than all of felbo.
+    if name == "FunctionSpaceClassifier":
+        from felbo.estimator import FunctionSpaceClassifier
+
+        return FunctionSpaceClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

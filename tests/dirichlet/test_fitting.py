@@ -36,7 +36,7 @@ def assert_fitted(probs, lower, upper, **options):
 # --- values -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.integers(2, 30) | st.sampled_from([100, 1000]),
     st.integers(2, 20) | st.just(100),

@@ -56,6 +56,8 @@ def test_no_other_temperature_is_better(draws):
     logits, labels = drawn(draws)
     found = best_temperature(logits, labels)
     assert_best(found, logits, labels)
+    model = felbo.calibrate(Draws(), (logits.transpose(0, 1), labels))
+    assert float(model.temperature) == pytest.approx(found)
     assert 1.5 < found < 3.0
 
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from felbo.layers import recomputed
+from felbo.layers.hooks import has_hooks
 
 
 def chain() -> nn.Sequential:
@@ -75,8 +76,30 @@ def test_keyword_arguments_and_outputs_that_are_no_tensors() -> None:
     torch.testing.assert_close(network.left.weight.grad, left.sum(0).expand(2, 3))
 
 
-def test_a_network_runs_twice() -> None:
-    network, calls = nn.Sequential(nn.Linear(4, 50), nn.Linear(50, 2)), []
-    network[0].register_forward_pre_hook(lambda *_: calls.append(0))
+def test_the_first_half_of_a_sequence_runs_three_times_and_the_rest_twice() -> None:
+    network, calls = nn.Sequential(*(nn.Linear(4, 4) for _ in range(5))), [0] * 5
+    for index, layer in enumerate(network):
+        layer.register_forward_pre_hook(
+            lambda *_, index=index: calls.__setitem__(index, calls[index] + 1)
+        )
     recomputed(network, torch.randn(3, 4)).sum().backward()
-    assert len(calls) == 2
+    assert calls == [3, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        "register_forward_pre_hook",
+        "register_forward_hook",
+        "register_full_backward_pre_hook",
+        "register_full_backward_hook",
+    ],
+)
+def test_hooks_of_a_sequence_are_called(register) -> None:
+    network, called = chain(), []
+    getattr(network, register)(lambda *_: called.append(register))
+    assert has_hooks(network)
+    recomputed(network, torch.randn(5, 1, 8, 8, requires_grad=True)).sum().backward()
+    assert called
+    assert not has_hooks(chain())
+    assert not has_hooks(network[0])

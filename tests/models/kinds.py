@@ -1,6 +1,8 @@
 """Every kind of model and a few networks: what the tests of this folder run over."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -104,3 +106,15 @@ KINDS = {
 DETERMINISTIC = {"MAP", "ConcentrationNetwork"}
 # A Laplace posterior is computed, not trained by gradients.
 TRAINED = [kind for kind in KINDS if kind != "SubnetworkLaplace"]
+
+
+def build(kind, network="mlp", seed=0):
+    """A model of the given kind around a network, named or made by a function."""
+    return copy.deepcopy(_built(kind, network, seed))
+
+
+@cache
+def _built(kind, network, seed):
+    # A Laplace posterior takes a while to fit, and most tests start from the same one.
+    torch.manual_seed(seed)
+    return KINDS[kind].make(NETWORKS.get(network, network))

@@ -18,15 +18,10 @@ from felbo.models import (
 )
 from felbo.networks import mlp
 
-from .kinds import KINDS, NETWORKS, X
+from .kinds import KINDS, NETWORKS, X, build
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_network = pytest.mark.parametrize("network", NETWORKS)
-
-
-def build(kind, network=NETWORKS["mlp"], seed=0):
-    torch.manual_seed(seed)
-    return KINDS[kind].make(network)
 
 
 @every_kind

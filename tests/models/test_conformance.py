@@ -22,6 +22,7 @@ from .kinds import (
     Transformer,
     X,
     Y,
+    build,
 )
 
 OBJECTIVES = {
@@ -34,11 +35,6 @@ every_network = pytest.mark.parametrize("network", NETWORKS)
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
 # Where a limit is taken, that is what it is about.
 equal_draws = pytest.mark.filterwarnings("ignore:All .* draws")
-
-
-def build(kind, network, seed=0):
-    torch.manual_seed(seed)
-    return KINDS[kind].make(NETWORKS[network])
 
 
 def logits_of(model, seed=1):

@@ -11,7 +11,7 @@ from torch.optim.swa_utils import AveragedModel
 from felbo.models import Ensemble, training_mode, unwrap
 from felbo.networks import mlp
 
-from .kinds import KINDS, NETWORKS, TRAINED, X, convolutional, fitted
+from .kinds import KINDS, NETWORKS, TRAINED, X, build, convolutional, fitted
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_trained_kind = pytest.mark.parametrize("kind", TRAINED)
@@ -49,16 +49,11 @@ class Joined(nn.Module):
         return self.network(*x.flatten(1).split([24, 40], dim=1)).logits
 
 
-def build(kind, network=NETWORKS["mlp"], seed=0):
-    torch.manual_seed(seed)
-    return KINDS[kind].make(network)
-
-
 def of_two_inputs(kind, x):
-    torch.manual_seed(0)
     if kind == "SubnetworkLaplace":
+        torch.manual_seed(0)
         return fitted(TwoInputs(), x)
-    return KINDS[kind].make(TwoInputs)
+    return build(kind, TwoInputs)
 
 
 @every_kind

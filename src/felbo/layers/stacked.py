@@ -9,6 +9,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from felbo.layers.hooks import has_hooks
+
 # Acting on each value by itself, these give the same result on [B, D] and on [M, B, D].
 _ELEMENTWISE = (
     nn.ReLU,
@@ -108,7 +110,7 @@ class StackedMLP(nn.Module):
 
 
 def _is_plain(network: nn.Sequential) -> bool:
-    return not any(_has_hooks(module) for module in network.modules()) and all(
+    return not any(has_hooks(module) for module in network.modules()) and all(
         type(layer) in _ELEMENTWISE
         or (type(layer) is nn.Linear and _owns_weight(layer))
         or (
@@ -122,18 +124,6 @@ def _is_plain(network: nn.Sequential) -> bool:
 
 def _owns_weight(layer: nn.Linear) -> bool:
     return any(name == "weight" for name, _ in layer.named_parameters(recurse=False))
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    # A module does not tell; the handle of a new hook knows where the others are.
-    handles = [
-        module.register_forward_pre_hook(lambda *_: None),
-        module.register_forward_hook(lambda *_: None),
-    ]
-    found = any(len(handle.hooks_dict_ref() or ()) > 1 for handle in handles)
-    for handle in handles:
-        handle.remove()
-    return found
 
 
 def _stack_column(column: Sequence[nn.Module]) -> nn.Module:

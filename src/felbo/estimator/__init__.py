@@ -1,0 +1,5 @@
+"""A scikit-learn classifier with a prior over its predictions."""
+
+from felbo.estimator.classifier import FunctionSpaceClassifier
+
+__all__ = ["FunctionSpaceClassifier"]

@@ -1,0 +1,121 @@
+"""A scikit-learn classifier that knows what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from sklearn.base import BaseEstimator
+
+from felbo.estimator.building import MakeNetwork
+from felbo.estimator.fitting import FittingMixin
+from felbo.estimator.predicting import PredictingMixin
+from felbo.measurement import MeasurementSet
+
+
+class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier for tables whose predictions are unsure where there are no data.
+
+    It minimises the function-space bound on standardised features,
+
+    ``mean −log f_y + data_strength · KL on the rows + strength · KL elsewhere``
+
+    where each KL compares the predictions with a prior over predictions (see
+    :class:`felbo.FunctionSpaceELBO`), and elsewhere is among, around and beyond the rows
+    (:class:`felbo.measurement.Elsewhere`).
+
+    Args:
+        model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
+            ``"rank1"``. A map model is one network, and has no epistemic uncertainty.
+        prior: ``"uniform"``; a function from points ``[S, D]`` in the units of the table to a
+            Dirichlet, such as ``felbo.DirichletPrior([1, 2])``; or a fitted classifier with
+            ``predict_proba``, as ``sklearn.frozen.FrozenEstimator(it)`` where this one is cloned.
+        hidden: widths of the hidden layers of a perceptron.
+        network: another network, as a function ``(inputs, classes) -> nn.Module`` that builds one.
+        members: networks of an ensemble, members of a rank-1 model, or draws per training step.
+        epochs: passes over the rows.
+        batch_size: rows per step at most; ``None`` takes all in each step.
+        learning_rate: of Adam.
+        weight_decay: L2 penalty of the weights in Adam.
+        strength: weight of the prior at the points of ``measurement``.
+        data_strength: weight of the prior at the rows themselves.
+        measurement: ``"elsewhere"``; ``"batch"``, the rows; or a measurement set or function from
+            the features of a batch to points, which are standardised and one-hot.
+        preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
+            the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
+        early_stopping: hold out some rows and keep the weights with which their log-likelihood was
+            highest.
+        validation_fraction: share of the rows to hold out.
+        patience: epochs without a rise of that log-likelihood before the training ends.
+        random_state: seed, or a source of one, of all that is random.
+        device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
+        verbose: whether to show a progress bar.
+
+    Attributes:
+        classes_: labels, in the order of the columns of ``predict_proba``.
+        n_features_in_: D.
+        feature_names_in_: names of the columns of a DataFrame.
+        n_iter_: epochs so far.
+        loss_curve_: mean loss of each epoch.
+        validation_scores_: with early stopping, log-likelihood of the rows held out, by epoch.
+        learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> classifier = FunctionSpaceClassifier(epochs=5, random_state=0).fit(X, y)
+        >>> classifier.predict_dirichlet(X[:2]).shape
+        (2, 3)
+        >>> far = X + 5 * X.std(0)
+        >>> bool(classifier.uncertainty(far).mean() > classifier.uncertainty(X).mean())
+        True
+    """
+
+    def __init__(
+        self,
+        model: str = "ensemble",
+        prior: Any = "uniform",
+        *,
+        hidden: Sequence[int] = (50, 50),
+        network: MakeNetwork | None = None,
+        members: int = 5,
+        epochs: int = 100,
+        batch_size: int | None = 32,
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.0,
+        strength: float = 0.03,
+        data_strength: float = 0.0,
+        measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
+        preprocessing: Literal["auto"] | None = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.prior = prior
+        self.hidden = hidden
+        self.network = network
+        self.members = members
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.strength = strength
+        self.data_strength = data_strength
+        self.measurement = measurement
+        self.preprocessing = preprocessing
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.preprocessing == "auto"
+        return tags

@@ -1,0 +1,96 @@
+"""What a fit has learnt, and how it learns more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from felbo.estimator.building import Table, fabric_for
+from felbo.estimator.rows import Rows, as_loader
+from felbo.estimator.stopping import EarlyStopping, Stop
+from felbo.estimator.tables import take
+from felbo.evaluation import Prediction, predict
+from felbo.models import StochasticClassifier
+from felbo.objectives import Loss, Objective
+from felbo.training import fit
+
+# Rows that are encoded and predicted at a time, which bounds the memory that it takes.
+CHUNK = 8192
+
+
+@dataclass
+class Learner:
+    """Preprocessing, model and the state of its training.
+
+    Attributes:
+        table: from rows of a table to features.
+        model: from features to draws of logits.
+        optimizer: of the model's parameters; goes on where it stopped.
+        seed: of training and prediction.
+        num_data: rows seen, by weight: the largest precision of a prediction.
+        losses: mean loss of each epoch.
+    """
+
+    table: Table
+    model: StochasticClassifier
+    optimizer: Optimizer
+    seed: int
+    num_data: float = 0.0
+    losses: list[float] = field(default_factory=list)
+
+    def train(
+        self,
+        objective: Objective,
+        rows: Rows,
+        *,
+        epochs: int,
+        batch_size: int | None,
+        stopping: EarlyStopping | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        """Take some epochs more."""
+
+        def on_epoch(epoch: int, mean: Loss) -> None:
+            self.losses.append(float(mean.total))
+            if stopping is not None:
+                stopping(epoch, mean)
+
+        with suppress(Stop):
+            fit(
+                self.model.float(),
+                objective,
+                as_loader(rows, batch_size),
+                epochs=epochs,
+                optimizer=self.optimizer,
+                # Another one in every call, so that epochs are not copies of each other.
+                seed=self.seed + len(self.losses),
+                fabric=fabric_for(device),
+                progress=verbose,
+                on_epoch=on_epoch,
+            )
+        if stopping is not None:
+            stopping.restore()
+        # In float32, rounding would make the prediction for a row depend on the rows beside it.
+        self.model.double()
+
+    def predictions(self, X: Any) -> Iterator[Prediction]:
+        """Yield predictions for the rows of a table, a chunk at a time.
+
+        All chunks have the same draws of the model, so that the prediction for a row depends on
+        nothing but the row.
+        """
+        for start in range(0, X.shape[0], CHUNK):
+            rows = take(X, slice(start, start + CHUNK))
+            yield predict(
+                self.model,
+                torch.from_numpy(self.table.transform(rows)).double(),
+                num_data=max(1, round(self.num_data)),
+                batch_size=CHUNK,
+                seed=self.seed,
+            )

@@ -1,0 +1,103 @@
+"""What a fitted classifier answers: labels, probabilities, Dirichlets, uncertainties."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from felbo.estimator.learner import Learner
+from felbo.evaluation import Prediction
+from felbo.objectives.checks import check_choice
+
+Array = NDArray[Any]
+Kind = Literal["total", "aleatoric", "epistemic", "precision"]
+
+KINDS: dict[str, Callable[[Prediction], Tensor]] = {
+    "total": lambda prediction: prediction.total,
+    "aleatoric": lambda prediction: prediction.aleatoric,
+    "epistemic": lambda prediction: prediction.epistemic,
+    "precision": lambda prediction: prediction.precision,
+}
+
+
+class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
+    """The methods of a fitted classifier that look at new rows ``X [B, D]``."""
+
+    classes_: Array
+    learner_: Learner
+
+    @abstractmethod
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return a table whose columns are those of the training."""
+
+    def predict(
+        self,
+        X: Any,
+        reject_above: float | None = None,
+        kind: Kind = "total",
+        reject_label: Any = None,
+    ) -> Array:
+        """Return the most probable label of each row, or ``reject_label`` where it is unsure.
+
+        Args:
+            X: table ``[B, D]``.
+            reject_above: rows whose uncertainty is larger are rejected; ``None`` rejects none.
+            kind: of uncertainty, in nats: ``"total"``, ``"aleatoric"`` or ``"epistemic"``.
+            reject_label: stands for the label of rejected rows; it must not be a label itself.
+
+        Returns:
+            Labels ``[B]``; an array of objects where ``reject_label`` is of another type.
+        """
+        positions = self._collect(X, lambda prediction: prediction.labels)
+        labels: Array = self.classes_[positions]
+        if reject_above is None:
+            return labels
+        check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
+        if reject_label in self.classes_.tolist():
+            raise ValueError(f"reject_label={reject_label!r} is one of the labels; take another.")
+        values = self.uncertainty(X, kind)
+        if np.isnan(values).any():
+            raise ValueError("One draw has no epistemic uncertainty: reject by kind='total'.")
+        if np.asarray(reject_label).dtype.kind != labels.dtype.kind:
+            labels = labels.astype(object)
+        return np.where(values > reject_above, reject_label, labels)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities ``[B, K]``, columns in the order of ``classes_``."""
+        return self._collect(X, lambda prediction: prediction.probs)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of :meth:`predict_proba`; zeros count as the smallest number."""
+        probs = self.predict_proba(X)
+        return np.asarray(np.log(np.maximum(probs, np.finfo(probs.dtype).tiny)))
+
+    def predict_dirichlet(self, X: Any) -> Array:
+        """Return the concentration of the Dirichlet behind each prediction ``[B, K]``.
+
+        Its mean is the prediction, its sum the precision: large where draws of the model agree.
+        """
+        return self._collect(X, lambda prediction: prediction.concentration)
+
+    def uncertainty(self, X: Any, kind: Kind = "total") -> Array:
+        """Return how uncertain the prediction for each row is ``[B]``.
+
+        Args:
+            X: table ``[B, D]``.
+            kind: ``"total"``, the entropy of the prediction in nats; its two parts,
+                ``"aleatoric"``, which more training rows would leave, and ``"epistemic"``, which
+                they would take; or ``"precision"`` of the Dirichlet, small where it is unsure.
+        """
+        check_choice("kind", kind, list(KINDS))
+        return self._collect(X, KINDS[kind])
+
+    def _collect(self, X: Any, part: Callable[[Prediction], Tensor]) -> Array:
+        check_is_fitted(self)
+        predictions = self.learner_.predictions(self._table(X, reset=False))
+        return np.concatenate([part(prediction).cpu().numpy() for prediction in predictions])

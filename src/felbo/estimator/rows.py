@@ -1,0 +1,105 @@
+"""Training rows with their weights: merged, split and put into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+Batch = tuple[tuple[Tensor, Tensor], Tensor]
+
+
+class Rows(NamedTuple):
+    """Features ``[N, F]``, labels 0 … K − 1 ``[N]`` and weights ``[N]``."""
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    def merged(self) -> Rows:
+        """Return one row for all rows of the same features and label, with their total weight.
+
+        A row of weight 2 and two equal rows of weight 1 then train the same model, in whatever
+        order the rows came. Rows of weight 0 are left out.
+        """
+        kept = self.weights > 0
+        table = np.column_stack([self.features[kept], self.labels[kept]])
+        # −0.0 equals 0.0, but its bytes do not; these are what the rows are sorted by.
+        table = np.ascontiguousarray(table + 0.0)
+        keys = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        weights = np.zeros(len(first))
+        np.add.at(weights, which.ravel(), self.weights[kept])
+        return Rows(self.features[kept][first], self.labels[kept][first], weights)
+
+
+def split_rows(
+    labels: NDArray[np.int64], fraction: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of rows to train on and to validate with.
+
+    Classes have equal shares in both, where each has rows enough.
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    enough = counts.min() > 1 and round(fraction * len(labels)) >= len(counts)
+    train, held_out = train_test_split(
+        np.arange(len(labels)),
+        test_size=fraction,
+        random_state=seed,
+        stratify=labels if enough else None,
+    )
+    return np.sort(train), np.sort(held_out)
+
+
+def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
+    """Return batches ``((x [B, F], w [B]), y [B])`` of shuffled rows; w has mean 1 over all rows.
+
+    Args:
+        rows: what to train on.
+        batch_size: rows per step at most; they are shared out evenly, so that no last batch is much
+            smaller than the others. ``None`` takes all rows in each step.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, or None for all rows; got {batch_size}.")
+    size = len(rows.labels)
+    order = _EvenBatches(size, 1 if batch_size is None else -(-size // batch_size))
+    return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)
+
+
+class _Table(Dataset[Batch]):
+    """Rows as tensors, taken by many indices at once."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.x = torch.from_numpy(rows.features)
+        self.y = torch.from_numpy(rows.labels)
+        self.weights = torch.from_numpy(rows.weights / rows.weights.mean()).float()
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: Tensor) -> Batch:
+        return (self.x[index], self.weights[index]), self.y[index]
+
+
+class _EvenBatches(Sampler[Tensor]):
+    """A new shuffle in every epoch, cut into batches of nearly equal size."""
+
+    def __init__(self, size: int, batches: int) -> None:
+        self.size, self.batches = size, batches
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[Tensor]:
+        order = torch.arange(self.size) if self.batches == 1 else torch.randperm(self.size)
+        yield from torch.tensor_split(order, self.batches)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,62 @@
+"""Early stopping: watch held-out rows and keep the best weights."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+
+from felbo.estimator.rows import Rows
+from felbo.evaluation.predict import predict
+from felbo.models import StochasticClassifier
+from felbo.objectives import Loss
+
+
+class Stop(Exception):  # noqa: N818  not an error
+    """Raised from ``on_epoch`` to end a training."""
+
+
+class EarlyStopping:
+    """Ends a training when the log-likelihood of held-out rows has not risen for some epochs.
+
+    Args:
+        model: what is trained.
+        held_out: rows that are not trained on.
+        patience: epochs without a rise.
+        seed: of the draws, the same in every epoch.
+
+    Attributes:
+        scores: weighted mean log-likelihood of the held-out rows after each epoch, in nats.
+    """
+
+    def __init__(
+        self, model: StochasticClassifier, held_out: Rows, patience: int, seed: int
+    ) -> None:
+        if patience < 1:
+            raise ValueError(f"patience must be at least 1 epoch, got {patience}.")
+        self.model, self.held_out = model, held_out
+        self.patience, self.seed = patience, seed
+        self.scores: list[float] = []
+        self._best: dict[str, Any] = {}
+
+    def __call__(self, epoch: int, mean: Loss) -> None:
+        """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
+        self.scores.append(self._score())
+        best = int(np.argmax(self.scores))
+        if best == len(self.scores) - 1:
+            self._best = copy.deepcopy(self.model.state_dict())
+        elif len(self.scores) - 1 - best >= self.patience:
+            raise Stop
+
+    def restore(self) -> None:
+        """Give the model the weights with which it scored best."""
+        self.model.load_state_dict(self._best)
+
+    def _score(self) -> float:
+        features, labels, weights = self.held_out
+        probs = predict(self.model, torch.from_numpy(features), seed=self.seed).probs.cpu().numpy()
+        # Smoothed as in felbo.score, so that one confident mistake does not decide alone.
+        likelihood = (1 - 1e-4) * probs[np.arange(len(labels)), labels] + 1e-4 / probs.shape[1]
+        return float(np.average(np.log(likelihood), weights=weights))

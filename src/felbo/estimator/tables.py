@@ -1,0 +1,145 @@
+"""Tables of any kind as matrices of float32, and back: scikit-learn's transformers inside."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+Array = NDArray[Any]
+
+# A column of names or identifiers would otherwise become as many columns as there are rows.
+MAX_CATEGORIES = 256
+
+
+def is_frame(X: Any) -> TypeGuard[Any]:
+    """Return whether ``X`` is a pandas DataFrame, without importing pandas."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def take(X: Any, index: Any) -> Any:
+    """Return rows of a table, by a slice or an array of positions."""
+    return X.iloc[index] if is_frame(X) else X[index]
+
+
+class TableEncoder:
+    """Numbers standardised, categories one-hot, missing values filled in.
+
+    A missing number becomes the median of its column; a missing category is a category of its own,
+    and one that was not there in training has zeros in all columns of the encoding.
+
+    Attributes:
+        numbers: positions of the columns of numbers.
+        categories: positions of the other columns; arrays have none.
+    """
+
+    def fit(self, X: Any, weights: Array) -> TableEncoder:
+        """Learn medians, means, deviations and categories.
+
+        Args:
+            X: a DataFrame, or a dense or sparse matrix of numbers ``[N, D]``.
+            weights: of the rows in means and deviations ``[N]``.
+        """
+        self.columns = list(X.columns) if is_frame(X) else None
+        self.numbers, self.categories = _kinds(X)
+        numbers, categories = self._parts(X)
+        if self.numbers:
+            self._imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(numbers)
+            filled = self._imputer.transform(numbers)
+            self._scaler = StandardScaler().fit(filled, sample_weight=weights)
+        if self.categories:
+            self._one_hot = OneHotEncoder(
+                handle_unknown="ignore", sparse_output=False, max_categories=MAX_CATEGORIES
+            ).fit(categories)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the rows as the network sees them, numbers first ``[N, F]``."""
+        numbers, categories = self._parts(X)
+        parts = []
+        if self.numbers:
+            parts.append(self._scaler.transform(self._imputer.transform(numbers)))
+        if self.categories:
+            parts.append(self._one_hot.transform(categories))
+        return np.hstack(parts).astype(np.float32)
+
+    def inverse(self, features: NDArray[np.float32]) -> Any:
+        """Return rows in the units of the table, for a classifier that was fitted on such rows.
+
+        Args:
+            features: ``[S, F]``; of the columns of a category the largest one counts.
+        """
+        split = len(self.numbers)
+        numbers = features[:, :split]
+        if self.numbers:
+            numbers = self._scaler.inverse_transform(numbers)
+        if self.columns is None:
+            return numbers
+        import pandas as pd  # the table that was fitted is one of its frames
+
+        values: dict[Any, Any] = dict(zip(self._names(self.numbers), numbers.T, strict=True))
+        if self.categories:
+            categories = self._one_hot.inverse_transform(features[:, split:])
+            values |= dict(zip(self._names(self.categories), categories.T, strict=True))
+        return pd.DataFrame(values)[self.columns]
+
+    def _names(self, positions: list[int]) -> list[Any]:
+        assert self.columns is not None
+        return [self.columns[position] for position in positions]
+
+    def _parts(self, X: Any) -> tuple[Array, Any]:
+        """Return the numbers ``[N, ·]`` of a table, and its columns of categories."""
+        if not is_frame(X):
+            if self.categories:
+                raise ValueError(
+                    "This classifier was fitted on a DataFrame with categories "
+                    f"({self._names(self.categories)}); pass a DataFrame with the same columns."
+                )
+            return X.toarray() if sparse.issparse(X) else X, None
+        numbers = X.iloc[:, self.numbers].to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isinf(numbers).any():
+            raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+        # pandas knows several missing values, the encoder one per type.
+        categories = X.iloc[:, self.categories].astype(object)
+        return numbers, categories.where(categories.notna(), None)
+
+
+class NumberTable:
+    """Numbers as they are, for tables that need no preprocessing."""
+
+    columns = None
+    categories: tuple[int, ...] = ()
+
+    def fit(self, X: Any, weights: Array) -> NumberTable:
+        """Return itself: there is nothing to learn."""
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the rows as float32 ``[N, D]``."""
+        dense = X.toarray() if sparse.issparse(X) else X
+        return np.asarray(dense, dtype=np.float32)
+
+    def inverse(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the features themselves."""
+        return features
+
+
+def _kinds(X: Any) -> tuple[list[int], list[int]]:
+    """Return the positions of the columns of numbers and of categories."""
+    if not is_frame(X):
+        return list(range(X.shape[1])), []
+    # Objects that are all numbers are numbers.
+    kinds = [dtype.kind for dtype in X.infer_objects().dtypes]
+    unknown = [name for name, kind in zip(X.columns, kinds, strict=True) if kind not in "fiubO"]
+    if unknown:
+        raise ValueError(
+            f"The columns {unknown} hold neither numbers nor categories (their types are "
+            f"{[str(X[name].dtype) for name in unknown]}). Turn dates into numbers, such as days "
+            "since a first one, or leave them out."
+        )
+    numbers = [position for position, kind in enumerate(kinds) if kind in "fiub"]
+    return numbers, [position for position, kind in enumerate(kinds) if kind == "O"]

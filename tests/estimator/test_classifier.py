@@ -1,0 +1,269 @@
+"""What the classifier learns and answers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import felbo
+from felbo.estimator import FunctionSpaceClassifier, learner
+from felbo.estimator.building import MODELS
+from felbo.estimator.rows import split_rows
+
+X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
+NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
+FAR = X.mean(0) + 40 * np.random.default_rng(0).normal(size=(50, 2))
+
+
+def quick(**settings):
+    short = {"epochs": 10, "members": 3, "hidden": (20,), "learning_rate": 0.02, "random_state": 0}
+    return FunctionSpaceClassifier(**{**short, **settings})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick(epochs=30).fit(X, NAMES)
+
+
+def test_probabilities_are_in_the_order_of_the_classes_and_sum_to_one(fitted):
+    probs = fitted.predict_proba(X)
+    assert fitted.classes_.tolist() == ["cat", "dog", "wolf"]
+    np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(fitted.classes_[probs.argmax(1)], fitted.predict(X))
+    np.testing.assert_allclose(fitted.predict_log_proba(X), np.log(probs))
+    assert fitted.score(X, NAMES) > 0.93
+    centre_of_dogs = fitted.predict_proba([[4.0, 0.0]])[0]
+    assert centre_of_dogs.argmax() == 1
+
+
+def test_the_dirichlet_has_the_prediction_as_mean_and_at_most_the_rows_as_precision(fitted):
+    alpha, probs = fitted.predict_dirichlet(X), fitted.predict_proba(X)
+    smoothed = (1 - 1e-4) * probs + 1e-4 / 3
+    np.testing.assert_allclose(alpha / alpha.sum(1, keepdims=True), smoothed, rtol=1e-6)
+    precision = fitted.uncertainty(X, "precision")
+    np.testing.assert_allclose(precision, alpha.sum(1))
+    assert precision.min() >= 3
+    assert precision.max() <= 90 * (1 + 1e-9)
+
+
+def test_uncertainties_are_those_of_the_dirichlet(fitted):
+    alpha = fitted.predict_dirichlet(FAR)
+    mean = alpha / alpha.sum(1, keepdims=True)
+    total = fitted.uncertainty(FAR)
+    np.testing.assert_allclose(total, -(mean * np.log(mean)).sum(1), rtol=1e-6)
+    parts = fitted.uncertainty(FAR, "aleatoric") + fitted.uncertainty(FAR, "epistemic")
+    np.testing.assert_allclose(parts, total, rtol=1e-6)
+    with pytest.raises(ValueError, match="kind must be one of 'total', 'aleatoric'"):
+        fitted.uncertainty(X, "all")
+
+
+def test_the_prior_elsewhere_makes_it_unsure_far_away(fitted):
+    sure = quick(epochs=30, strength=0).fit(X, NAMES)
+    near, far = (fitted.uncertainty(rows, "epistemic").mean() for rows in (X, FAR))
+    assert far > 4 * near
+    assert far > 4 * sure.uncertainty(FAR, "epistemic").mean()
+    assert fitted.uncertainty(FAR).mean() > 4 * sure.uncertainty(FAR).mean()
+
+
+def test_the_same_seed_gives_the_same_model_and_leaves_torch_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second, third = (quick(epochs=2, random_state=seed).fit(X, Y) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    assert abs(first.predict_proba(X) - third.predict_proba(X)).max() > 1e-3
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_learns_and_predicts_a_row_by_itself(model, monkeypatch):
+    classifier = quick(model=model, epochs=15).fit(X, Y)
+    assert classifier.score(X, Y) > 0.85
+    together = classifier.predict_dirichlet(X)
+    monkeypatch.setattr(learner, "CHUNK", 7)
+    np.testing.assert_allclose(classifier.predict_dirichlet(X[::-1])[::-1], together, rtol=1e-9)
+
+
+def test_a_map_model_has_no_epistemic_uncertainty():
+    classifier = quick(model="map").fit(X, Y)
+    with pytest.warns(UserWarning, match="One draw has no epistemic"):
+        assert np.isnan(classifier.uncertainty(X, "epistemic")).all()
+    with (
+        pytest.warns(UserWarning, match="One draw"),
+        pytest.raises(ValueError, match="kind='total'"),
+    ):
+        classifier.predict(X, reject_above=0.1, kind="epistemic")
+    assert classifier.uncertainty(X).max() > 0
+
+
+def test_rows_above_the_threshold_are_rejected(fitted):
+    rows = np.vstack([X, FAR])
+    threshold = 0.5
+    answer = fitted.predict(rows, reject_above=threshold, reject_label="unknown")
+    unsure = fitted.uncertainty(rows) > threshold
+    assert 0 < unsure.sum() < len(rows)
+    np.testing.assert_array_equal(answer == "unknown", unsure)
+    np.testing.assert_array_equal(answer[~unsure], fitted.predict(rows)[~unsure])
+    assert answer.dtype.kind == fitted.classes_.dtype.kind
+    without = fitted.predict(rows, reject_above=threshold)
+    assert without.dtype == object
+    assert {label is None for label in without[unsure]} == {True}
+    epistemic = fitted.predict(rows, reject_above=0.1, kind="epistemic") == None  # noqa: E711
+    np.testing.assert_array_equal(epistemic, fitted.uncertainty(rows, "epistemic") > 0.1)
+
+
+def test_a_label_cannot_stand_for_rejection(fitted):
+    with pytest.raises(ValueError, match="'dog' is one of the labels"):
+        fitted.predict(X, reject_above=0.1, reject_label="dog")
+    with pytest.raises(ValueError, match="kind must be one of"):
+        fitted.predict(X, reject_above=10, kind="precision")
+    numbers = quick(epochs=1).fit(X, Y).predict(X, reject_above=0.0, reject_label=-1)
+    assert numbers.dtype.kind == "i"
+    assert set(numbers) == {-1}
+
+
+@pytest.mark.parametrize("labels", [Y.astype(float), Y == 1, Y - 5, NAMES.astype(object)])
+def test_labels_of_any_type_come_back(labels):
+    classifier = quick(epochs=3).fit(X, labels)
+    assert set(classifier.predict(X)) <= set(np.unique(labels))
+    assert classifier.predict(X).dtype == labels.dtype
+
+
+def test_a_forest_as_prior_is_asked_in_the_units_of_the_table():
+    rows, labels = make_moons(200, noise=0.2, random_state=0)
+    rows = 1000 + 50 * rows
+    names = np.array(["b", "a"])[labels]
+    forest = RandomForestClassifier(20, random_state=0).fit(rows, names)
+    strong = quick(prior=forest, strength=0.9, measurement="batch", epochs=15).fit(
+        rows, names[::-1]
+    )
+    # The labels are in disorder: only the prior says which moon is which.
+    assert (strong.predict(rows) == forest.predict(rows)).mean() > 0.9
+
+
+def test_a_prior_as_a_function_sees_the_units_of_the_table():
+    seen = []
+
+    def prior(x):
+        seen.append(x)
+        return torch.distributions.Dirichlet(torch.ones(len(x), 3))
+
+    quick(epochs=1, prior=prior, measurement="batch").fit(1000 + X, Y)
+    assert all(900 < float(points.mean()) < 1100 for points in seen)
+
+
+def test_a_prior_on_labels_shows_where_there_are_no_data():
+    prior = felbo.DirichletPrior([9.0, 1.0, 1.0])
+    classifier = quick(prior=prior, strength=1.0, epochs=30).fit(X, Y)
+    assert classifier.predict_proba(FAR).mean(0)[0] > 0.6
+
+
+def test_an_unfitted_prior_is_refused_with_the_way_out():
+    with pytest.raises(NotFittedError, match="FrozenEstimator"):
+        quick(prior=LogisticRegression()).fit(X, Y)
+
+
+def test_points_of_ones_own_are_made_from_standardised_features():
+    seen = []
+
+    def points(x):
+        seen.append(x)
+        return x + 10.0
+
+    quick(epochs=1, measurement=points, batch_size=None).fit(1000 + X, Y)
+    torch.testing.assert_close(seen[0].mean(0), torch.zeros(2), atol=1e-5, rtol=0)
+
+
+def test_a_network_of_ones_own():
+    def network(inputs, classes):
+        return nn.Sequential(
+            nn.Linear(inputs, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, classes)
+        )
+
+    classifier = quick(network=network).fit(X[:33], Y[:33])
+    assert classifier.score(X, Y) > 0.8
+    assert isinstance(classifier.learner_.model, felbo.Ensemble)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"model": "forest"}, ValueError, "model must be one of 'ensemble', 'map'"),
+        ({"prior": "flat"}, ValueError, "prior must be one of 'uniform'"),
+        ({"prior": 3}, TypeError, "prior must be 'uniform', a function"),
+        ({"measurement": "here"}, ValueError, "measurement must be one of 'elsewhere', 'batch'"),
+        ({"preprocessing": "pca"}, ValueError, "preprocessing must be 'auto' or None"),
+        ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
+        ({"strength": -1}, ValueError, "strength must be finite and ≥ 0"),
+        ({"data_strength": "much"}, ValueError, "data_strength must be finite"),
+        ({"epochs": 0}, ValueError, "epochs must be at least 1"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"members": 0}, ValueError, "at least 1 member"),
+        ({"early_stopping": True, "patience": 0}, ValueError, "patience must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_named_in_fit(settings, error, message):
+    with pytest.raises(error, match=message):
+        quick(**settings).fit(X, Y)
+
+
+def test_early_stopping_keeps_the_best_weights():
+    noisy = np.random.default_rng(0).integers(0, 3, 90)
+    classifier = quick(
+        epochs=200, early_stopping=True, validation_fraction=0.2, patience=4, learning_rate=0.05
+    ).fit(X, noisy)
+    scores = classifier.validation_scores_
+    assert classifier.n_iter_ == len(scores) == np.argmax(scores) + 1 + 4 < 200
+    held_out = split_rows(noisy, 0.2, classifier.learner_.seed)[1]
+    probs = classifier.predict_proba(X[held_out])[np.arange(18), noisy[held_out]]
+    smoothed = (1 - 1e-4) * probs + 1e-4 / 3
+    assert np.log(smoothed).mean() == pytest.approx(max(scores), abs=1e-5)
+    assert classifier.learner_.num_data == 72
+
+
+def test_partial_fit_goes_on_where_it_stopped():
+    classifier = quick(learning_rate=0.01)
+    for _ in range(20):
+        classifier.partial_fit(X, NAMES, classes=["dog", "wolf", "cat"])
+    assert classifier.n_iter_ == len(classifier.loss_curve_) == 20
+    assert classifier.loss_curve_[-1] < 0.5 * classifier.loss_curve_[0]
+    assert classifier.score(X, NAMES) > 0.85
+    again = quick(learning_rate=0.01).fit(X, NAMES)
+    before = again.score(X, NAMES)
+    assert again.partial_fit(X, NAMES).n_iter_ == 11
+    assert again.score(X, NAMES) > before - 0.1
+
+
+def test_partial_fit_keeps_classes_and_preprocessing_of_the_first_call():
+    classifier = quick()
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        classifier.partial_fit(X, Y)
+    classifier.partial_fit(X[:45], np.zeros(45, int), classes=[0, 1, 2])
+    table = classifier.learner_.table
+    classifier.partial_fit(X[45:] + 100, Y[45:])
+    assert classifier.learner_.table is table
+    assert classifier.learner_.num_data == 90
+    assert classifier.predict_proba(X).shape == (90, 3)
+    with pytest.raises(ValueError, match="not the same as on the last call"):
+        classifier.partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"y holds the labels \[7\]"):
+        classifier.partial_fit(X, np.full(90, 7))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        quick().fit(X, np.zeros(90))
+
+
+def test_felbo_offers_it_without_loading_scikit_learn_before():
+    code = "import sys, felbo; assert 'sklearn' not in sys.modules; felbo.FunctionSpaceClassifier()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert felbo.FunctionSpaceClassifier is FunctionSpaceClassifier
+    with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
+        felbo.Classifier  # noqa: B018
