@@ -1,5 +1,7 @@
 """Should points from elsewhere be normalised together with the batch, or by running statistics?
 
+    python examples/points_and_batch_norm.py
+
 Trains a small network with batch normalisation on digits, with the prior at shuffled, inverted
 images, in both ways and on three seeds, and prints what each costs on the data and buys elsewhere.
 """

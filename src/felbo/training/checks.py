@@ -76,6 +76,7 @@ def check_first_batch(
         finally:
             statistics.put_back(before)
 
+    x = objective.inputs(x)
     statistics, full = RunningStatistics(model), batch_size(x)
     items = min(batches.last_size or full, full)
     try:
