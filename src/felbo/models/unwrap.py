@@ -28,6 +28,9 @@ def unwrap(model: nn.Module) -> StochasticClassifier:
     if not isinstance(model, nn.Module):
         raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
     found = [part for part in model.modules() if isinstance(part, StochasticClassifier)]
+    # A classifier may hold another one, as Tempered does; the outer one comes first.
+    inside = set(found[0].modules()) - {found[0]} if found else set()
+    found = [part for part in found if part not in inside]
     if len(found) == 1:
         return found[0]
     if found:
