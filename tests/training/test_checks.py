@@ -89,7 +89,7 @@ def test_a_last_batch_of_one_under_batch_normalisation(loader):
     makers = (felbo.MAP, felbo.MCDropout, lambda net: felbo.Ensemble.from_networks([net]))
     for make in makers:
         given, options = source(49)
-        message = r"last batch would hold 1 .*more than 1 value per channel.*drop_last=True"
+        message = r"last batch would hold 1 .*more than one value per channel.*drop_last=True"
         refused(make(normalised()), given, ValueError, message, **options)
         fit(make(normalised()), source(50)[0], **options)
     # One item serves where the normalisation is frozen, or where there is none.
@@ -118,7 +118,7 @@ def test_a_last_batch_of_one_where_it_has_more_than_one_pixel():
 
 def test_batches_smaller_than_the_members_of_a_rank_1_model():
     model = felbo.Rank1(network(), members=4)
-    message = "last batch would hold 2 .*cannot be split over 4 members"
+    message = "last batch would hold 2 .*Rank1 needs at least 4.*drop_last=True"
     refused(model, data(), ValueError, message, batch_size=16)
     fit(model, data(52), batch_size=16)
     # Four draws give every item to every member.

@@ -29,10 +29,6 @@ class WeightedELBO(FunctionSpaceELBO):
         >>> objective(model, (x, torch.ones(8)), y).total.backward()
     """
 
-    def inputs(self, x: Inputs) -> Inputs:
-        """Return the rows without their weights."""
-        return x[0]
-
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``(x [B, F], w [B])`` and labels ``y [B]``."""
         rows, weights = x

@@ -41,10 +41,6 @@ class Objective(ABC):
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
 
-    def inputs(self, x: Inputs) -> Inputs:
-        """Return the part of a batch's inputs that the model takes: all, unless overridden."""
-        return x
-
     def begin(self, batch_size: int) -> None:
         """Take note of the items of a full step; :func:`felbo.fit` calls it before the first.
 

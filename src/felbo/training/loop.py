@@ -16,7 +16,12 @@ from felbo.models import StochasticClassifier, evaluation_mode, training_mode, u
 from felbo.objectives import Loss, LossFunction, Objective, as_objective
 from felbo.objectives.checks import check_choice
 from felbo.random import torch_seed
-from felbo.training.checks import check_first_batch, check_optimizer, check_trainable
+from felbo.training.checks import (
+    check_last_batch,
+    check_optimizer,
+    check_trainable,
+    first_forward,
+)
 from felbo.training.devices import best_device, set_up
 from felbo.training.progress import progress_bar
 from felbo.training.sources import Data, as_batches
@@ -116,21 +121,20 @@ def fit(
     made = _make_optimizer(optimizer, classifier, learning_rate)
     wrapped, stepper, backward = set_up(fabric, model, made)
     schedule = scheduler(made) if scheduler else None
+    check_last_batch(classifier, objective, batches)
     objective.begin(fabric.world_size * (batches.full_size or 1))
     history = History()
     with (
         training_mode(model, frozen_norms=frozen_norms),
         torch_seed(seed),
         progress_bar(epochs, progress and fabric.is_global_zero) as show,
+        first_forward(classifier, batches) as check,
     ):
-        step = Step(wrapped, objective, stepper, backward)
+        step = Step(wrapped, objective, stepper, backward, check)
         for epoch in range(epochs):
             losses: list[Tensor] = []
             for x, y in batches:
-                x = x if augment is None else augment(x)
-                if epoch == 0 and not losses:
-                    check_first_batch(classifier, wrapped, objective, batches, x)
-                losses.append(step(x, y))
+                losses.append(step(x if augment is None else augment(x), y))
                 if scheduler_step == "step":
                     _advance(schedule, losses[-1][0])
             mean = _mean(losses)

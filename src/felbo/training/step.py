@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from felbo.inputs import Inputs, tensors
+from felbo.inputs import Inputs, explained, tensors
 from felbo.objectives import Loss, Objective
 from felbo.training.statistics import RunningStatistics
 
@@ -22,6 +22,7 @@ class Step:
         objective: gives the loss.
         optimizer: of the model's parameters.
         backward: computes gradients of the loss.
+        check: called with the inputs once the loss is there; raises if training cannot go on.
     """
 
     def __init__(
@@ -30,33 +31,44 @@ class Step:
         objective: Objective,
         optimizer: Any,
         backward: Callable[[Tensor], None],
+        check: Callable[[Inputs], None],
     ) -> None:
         self.model, self.objective = model, objective
-        self.optimizer, self.backward = optimizer, backward
+        self.optimizer, self.backward, self.check = optimizer, backward, check
         self.statistics = RunningStatistics(model)
 
     def __call__(self, x: Inputs, y: Tensor) -> Tensor:
         """Take one step and return ``[total, nll, kl]``.
 
         Raises:
-            FloatingPointError: if the loss is not finite. Weights and running statistics are then
-                those before this step.
+            FloatingPointError: if the loss is not finite. After this and any other error, weights
+                and running statistics are those before the step.
         """
         before = self.statistics.copy()
-        loss: Any = self.objective(self.model, x, y)
+        try:
+            loss, values = self._loss(x, y)
+        except Exception:
+            self.statistics.put_back(before)
+            raise
+        self.optimizer.zero_grad()
+        self.backward(loss.total)
+        self.optimizer.step()
+        return values
+
+    def _loss(self, x: Inputs, y: Tensor) -> tuple[Loss, Tensor]:
+        """Return the loss, and its three terms without their graph."""
+        with explained(x, self.model):
+            loss: Any = self.objective(self.model, x, y)
         if not isinstance(loss, Loss):
             raise TypeError(
                 "An objective must return felbo.Loss(total, nll, kl), three scalar tensors; got "
                 f"{type(loss).__name__}."
             )
+        self.check(x)
         values = torch.stack([part.detach() for part in loss])
         if not math.isfinite(loss.total.item()):
-            self.statistics.put_back(before)
             raise _not_finite(values, x, self.model)
-        self.optimizer.zero_grad()
-        self.backward(loss.total)
-        self.optimizer.step()
-        return values
+        return loss, values
 
 
 def check_weights(model: nn.Module) -> None:
