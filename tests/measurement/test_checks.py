@@ -22,7 +22,7 @@ def test_points_that_fit_come_back_as_they_are():
         (torch.zeros(3, 1), r"expected \[S, ...\] with \[2\] after the first axis, got \[3, 1\]"),
         (torch.zeros(2), r"got \[2\]"),
         (torch.tensor(1.0), r"got \[\]"),
-        (torch.tensor([[0.0, math.nan]]), "contain NaN, though the batch does not"),
+        (torch.tensor([[0.0, math.nan]]), "contain NaN, though the batch is finite"),
         (torch.zeros(3, 2, dtype=torch.float64), r"points.to\(x.dtype\)"),
         (torch.zeros(3, 2, device="meta"), "points on meta, but the batch is on cpu"),
         (None, r"returned None.*felbo.measurement.Batch\(\)"),
@@ -54,10 +54,11 @@ def test_parts_of_different_length_are_refused():
         checked_points((torch.zeros(4, 2), torch.zeros(5, 2)), (X, X))
 
 
-def test_nan_in_the_batch_is_named_as_the_cause():
-    x = torch.tensor([[math.nan]])
-    with pytest.raises(ValueError, match="contain NaN, and so does the batch"):
-        checked_points(-x, x)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_finite_in_the_batch_is_named_as_the_cause(value):
+    x = torch.tensor([[value]])
+    with pytest.raises(ValueError, match="contain NaN, and the batch holds NaN or infinity"):
+        checked_points(x - x, x)
 
 
 def test_infinities_are_no_nan():

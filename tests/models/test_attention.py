@@ -112,6 +112,14 @@ def test_a_mask_per_draw_leaves_out_what_cannot_share_it():
     assert not torch.allclose(draws[0], draws[1])
 
 
+@pytest.mark.parametrize("rate", [None, 0.3])
+@pytest.mark.parametrize("make", [lambda: Attending(dropout=0.4), lambda: Recurrent(0.4)])
+def test_a_mask_per_draw_is_refused_where_nothing_could_share_it(make, rate):
+    with pytest.raises(ValueError, match=r"All dropout .* lies inside .* mask='item'"):
+        MCDropout(make(), rate, mask="draw")
+    assert not MCDropout(make(), rate=0.0, mask="draw").is_random
+
+
 @pytest.mark.parametrize("wrap", [Rank1, lambda net: MCDropout(net, 0.1, mask="draw")])
 def test_where_the_batch_must_come_first_attention_that_has_it_second_is_refused(wrap):
     with pytest.raises(ValueError, match=r"'attention' has batch_first=False: build it with"):

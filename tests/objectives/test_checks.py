@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from felbo import MAP, FunctionSpaceELBO, NegativeLogLikelihood, UniformPrior
 from felbo.networks import mlp
 from felbo.objectives.checks import check_labels, check_model, check_prior
 
@@ -14,6 +15,13 @@ def test_integer_labels_in_range_pass(dtype):
 def test_labels_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=r"shape \[3\], got"):
         check_labels(torch.zeros(shape, dtype=torch.int64), batch=3, classes=4)
+
+
+def test_a_batch_without_items_is_refused():
+    x, y = torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64)
+    for objective in (FunctionSpaceELBO(UniformPrior(3), 10), NegativeLogLikelihood()):
+        with pytest.raises(ValueError, match="batch holds no items"):
+            objective(MAP(mlp(2, (4,), 3)), x, y)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])

@@ -106,6 +106,7 @@ def test_extreme_logits_have_finite_losses_and_gradients(link, pattern):
     assert logits.grad.isfinite().all()
 
 
-def test_refuses_an_empty_annealing():
-    with pytest.raises(ValueError, match="annealing_steps must be at least 1, got 0"):
-        Evidential(annealing_steps=0)
+@pytest.mark.parametrize("steps", [0, float("nan"), float("inf")])
+def test_refuses_an_annealing_that_never_ends_or_is_none(steps):
+    with pytest.raises(ValueError, match=f"annealing_steps must be .* finite, got {steps}"):
+        Evidential(annealing_steps=steps)

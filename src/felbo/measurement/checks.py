@@ -88,7 +88,8 @@ def _checked(points: Tensor, x: Tensor, source: str) -> Tensor:
             "convert them with points.to(x.dtype)."
         )
     if points.device.type == "cpu" and _has_nan(points):
-        where = "and so does the batch" if _has_nan(x) else "though the batch does not"
+        good = not x.is_floating_point() or bool(x.isfinite().all())
+        where = "though the batch is finite" if good else "and the batch holds NaN or infinity"
         raise ValueError(f"{source} returned points that contain NaN, {where}.")
     return points
 

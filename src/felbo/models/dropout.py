@@ -85,6 +85,12 @@ class MCDropout(StochasticClassifier):
         if not own_rates:
             own_rates = [0.2 if rate is None else rate]
             self.without_dropout = _insert_dropout(self.network, own_rates[0], mask, skip)
+        if self.without_dropout and rate != 0 and not any(own_rates):
+            raise ValueError(
+                f"All dropout of the network lies inside {', '.join(self.without_dropout)}, where "
+                "no mask can be shared over the batch, so that its draws would be equal: use "
+                "mask='item', or set their dropout to 0, so that dropout is inserted instead."
+            )
         if rate is None and not any(own_rates):
             raise ValueError(
                 "All dropout of the network has rate 0, so that its draws would be equal: give the "

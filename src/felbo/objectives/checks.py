@@ -24,7 +24,9 @@ def check_labels(labels: Tensor, batch: int, classes: int) -> None:
 
 
 def check_label_kind(labels: Tensor, batch: int) -> None:
-    """Raise unless ``labels`` is ``[B]`` of integers."""
+    """Raise unless ``labels`` is ``[B]`` of integers, B ≥ 1."""
+    if batch == 0:
+        raise ValueError("The batch holds no items, and a mean over none is no loss: skip it.")
     if labels.shape != (batch,):
         raise ValueError(
             f"Expected one label per input, shape [{batch}], got {list(labels.shape)}. "

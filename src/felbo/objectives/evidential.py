@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -43,9 +45,9 @@ class Evidential(Objective):
     """
 
     def __init__(self, annealing_steps: int) -> None:
-        if annealing_steps < 1:
+        if not 1 <= annealing_steps < math.inf:
             raise ValueError(
-                f"annealing_steps must be at least 1, got {annealing_steps}; "
+                f"annealing_steps must be at least 1 and finite, got {annealing_steps}; "
                 "with 1, λ is 1 from the second step on."
             )
         self.annealing_steps = annealing_steps
