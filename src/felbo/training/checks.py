@@ -1,4 +1,4 @@
-"""Refuse what a training would stumble over, before a weight moves."""
+"""Checks before training starts: parameters, optimiser, first batch and labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from felbo.training.statistics import RunningStatistics
 
 
 def check_trainable(model: nn.Module) -> None:
-    """Raise if there is nothing to train, or no gradient to train with."""
+    """Raise if no parameter requires a gradient, or gradients are disabled."""
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(
             f"{type(model).__name__} has no parameter to train: its network has no weights, or all "
@@ -33,10 +33,10 @@ def check_trainable(model: nn.Module) -> None:
 
 
 def check_optimizer(optimizer: Optimizer, model: nn.Module) -> None:
-    """Raise if a ready optimiser holds none of the model's parameters.
+    """Raise if an optimiser holds none of the model's parameters.
 
-    Models copy the network that they are made from, so an optimiser of the network itself would
-    train nothing.
+    Models copy the network that they wrap, so an optimiser of the original network would not train
+    the model.
     """
     own = set(model.parameters())
     if not any(p in own for group in optimizer.param_groups for p in group["params"]):
@@ -54,17 +54,17 @@ def check_first_batch(
     batches: Batches,
     x: Inputs,
 ) -> None:
-    """Raise if a later step would be refused, after one forward pass of the size of the last batch.
+    """Run one forward pass of the size of the last batch; raise if a later step would fail.
 
-    A last batch can be too small to train on: one item under batch normalisation, or fewer than the
-    members of a rank-1 model. The labels of tensors are all looked at; those of a ``DataLoader``
+    A last batch can be too small to train on: one item with batch normalisation, or fewer items
+    than a rank-1 model has members. Labels of tensors are all checked; those of a ``DataLoader``
     are not known yet.
 
     Args:
-        model: what is trained, in training mode.
-        forward: the model as training calls it, on its device and in its precision.
+        model: the model to train, in training mode.
+        forward: the model as called in training, on its device and in its precision.
         objective: its ``num_samples`` is the number of draws of a step.
-        batches: what an epoch iterates over.
+        batches: the batches of an epoch.
         x: inputs of the first batch, after augmentation.
     """
 
@@ -82,7 +82,7 @@ def check_first_batch(
         logits = trial(map_tensors(lambda part: part[:items], x))
     except ValueError as error:
         if full > 1:
-            trial(x)  # what ails every batch is said as it is
+            trial(x)  # an error of every batch is raised unchanged
         raise ValueError(
             f"The last batch would hold {items} of the items, too few to train this "
             f"{type(model).__name__} on: {error} Choose another batch_size, or a DataLoader with "
