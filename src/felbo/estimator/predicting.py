@@ -74,7 +74,7 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         return self._collect(X, lambda prediction: prediction.probs)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of :meth:`predict_proba`, with zeros raised to the smallest float."""
+        """Return the logarithm of :meth:`predict_proba`; zeros become the smallest float."""
         probs = self.predict_proba(X)
         return np.asarray(np.log(np.maximum(probs, np.finfo(probs.dtype).tiny)))
 
