@@ -72,7 +72,7 @@ def test_labels_anywhere_in_the_data(batch_size):
     refused(model, (x, y), ValueError, r"0 … 1.*from 0 to 2", batch_size=batch_size)
     y[49] = -100
     refused(model, (x, y), ValueError, "from -100 to 1", batch_size=batch_size)
-    refused(model, (x, y / 3), TypeError, "values that are no integers", batch_size=batch_size)
+    refused(model, (x, y / 3), TypeError, "values that are not integers", batch_size=batch_size)
     refused(model, (x, y[:7]), ValueError, "x has 50 items and y 7", batch_size=batch_size)
     words = np.array(["cat", "dog"])[data()[1]]
     refused(model, (x, words), TypeError, "LabelEncoder", batch_size=batch_size)

@@ -1,4 +1,4 @@
-"""Refuse tables, labels and weights that cannot be learnt from, in scikit-learn's words."""
+"""Validation of tables, labels and weights, with scikit-learn's error messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Array = NDArray[Any]
 
 
 def checked_table(estimator: BaseEstimator, X: Any, *, encode: bool, reset: bool) -> Any:
-    """Return a table that can be encoded, with its columns noted or compared.
+    """Validate a table, and set or check its number and names of columns.
 
     Args:
-        estimator: whose ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-        X: what the user passed.
-        encode: whether there is an encoder for missing values and categories.
+        estimator: its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
+        X: the user's table.
+        encode: True if missing values and categories are encoded.
         reset: True in a new fit, which sets the names; False compares them.
     """
     if encode and is_frame(X):
@@ -54,7 +54,7 @@ def checked_labels(y: Any, X: Any) -> Array:
 
 
 def checked_classes(labels: Any) -> Array:
-    """Return the different labels in order, at least two."""
+    """Return the sorted unique labels; raise for fewer than two."""
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Find the stochastic classifier inside what devices, compilers and averages wrap around it."""
+"""Find the stochastic classifier inside a wrapper such as DDP or ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from felbo.models.base import StochasticClassifier
 def unwrap(model: nn.Module) -> StochasticClassifier:
     """Return the stochastic classifier inside a wrapper, or ``model`` itself if it is one.
 
-    Every wrapper (Fabric, DDP, ``torch.compile``, ``AveragedModel``) registers what it wraps as a
-    module of its own, which is where it is found.
+    Every wrapper (Fabric, DDP, ``torch.compile``, ``AveragedModel``) registers the wrapped model as
+    a submodule, which is searched for.
 
     Raises:
         TypeError: if there is no stochastic classifier inside, or more than one.

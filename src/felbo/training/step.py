@@ -1,4 +1,4 @@
-"""One training step, which leaves the model as it was if the loss is not finite."""
+"""One training step, which does not change the model if the loss is not finite."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from felbo.training.statistics import RunningStatistics
 
 
 class Step:
-    """Loss, gradient, and a step of the optimiser.
+    """Compute the loss and its gradient, and take an optimiser step.
 
     Args:
-        model: what is called, in training mode; a wrapper of Fabric or the classifier itself.
-        objective: gives the loss.
+        model: called in training mode; a Fabric wrapper or the classifier itself.
+        objective: computes the loss.
         optimizer: of the model's parameters.
         backward: computes gradients of the loss.
         check: called with the inputs once the loss is there; raises if training cannot go on.
@@ -72,7 +72,7 @@ class Step:
 
 
 def check_weights(model: nn.Module) -> None:
-    """Raise if training ended in weights that are not finite: no later loss would tell."""
+    """Raise if weights are not finite after training: the last loss was computed before them."""
     if not _finite(model.parameters()):
         raise FloatingPointError(
             "The last steps made weights that are not finite: try a smaller learning rate, or clip "
