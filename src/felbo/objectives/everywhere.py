@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Weights of the KL at points elsewhere and on the batch; `felbo reproduce strengths` chose them.
+# Weights of the KL at points elsewhere and on the batch; docs/elsewhere.md says what they cost.
 STRENGTH = 0.03
 DATA_STRENGTH = 0.001
 
