@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-<<<<<<< HEAD
-# Weights of the KL at points elsewhere and on the batch, chosen by `felbo reproduce strengths`.
-=======
 # Weights of the KL at points elsewhere and on the batch; docs/elsewhere.md says what they cost.
->>>>>>> elsewhere
 STRENGTH = 0.03
 DATA_STRENGTH = 0.001
 
