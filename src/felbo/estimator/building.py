@@ -1,4 +1,4 @@
-"""Build model, prior and objective from the constructor's parameters."""
+"""From the words of the constructor to model, prior and objective."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Table = TableEncoder | NumberTable
 MODELS: dict[str, Callable[[Callable[[], nn.Module], int], StochasticClassifier]] = {
     "ensemble": lambda make, members: Ensemble(make, members),
     "map": lambda make, _: MAP(make()),
-    # One mask for all rows of a draw, so that the prediction for a row depends on that row alone.
+    # One mask for all rows of a draw: what is predicted for a row depends on that row alone.
     "mc-dropout": lambda make, _: MCDropout(make(), mask="draw"),
     "mean-field": lambda make, _: MeanField(make()),
     "radial": lambda make, _: Radial(make()),
@@ -55,7 +55,7 @@ def make_model(
     inputs: int,
     classes: int,
 ) -> StochasticClassifier:
-    """Build an untrained model ``[B, inputs] -> [M, B, classes]``."""
+    """Return a model of untrained networks ``[B, inputs] -> [B, classes]``."""
     check_choice("model", kind, list(MODELS))
     if network is None:
         return MODELS[kind](lambda: mlp(inputs, hidden, classes), members)
@@ -68,12 +68,12 @@ def make_model(
 
 
 def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
-    """Build a prior on the preprocessed features.
+    """Return a prior over the features that the network sees.
 
     Args:
         prior: ``"uniform"``, a :data:`felbo.priors.Prior`, or a fitted classifier.
         classes: labels in the order of the network's outputs.
-        table: inverts the preprocessing, since priors are evaluated in the units of the table.
+        table: leads from features back to the units of the table, in which a prior is asked.
     """
     if isinstance(prior, str):
         check_choice("prior", prior, ["uniform"])
@@ -90,8 +90,8 @@ def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
         )
     if table.columns is not None and table.categories:
         raise ValueError(
-            "A prior that is a function of x cannot be evaluated on one-hot categories. Pass a "
-            "fitted classifier, which is called with a DataFrame."
+            "A prior that depends on x cannot be asked about categories as numbers. Pass the "
+            "fitted classifier itself, which is asked with a DataFrame."
         )
     return lambda x: prior(_in_units(x, table))
 
@@ -131,14 +131,14 @@ def make_optimizer(
 
 @cache
 def fabric_for(device: str) -> Fabric:
-    """Return a Fabric for the device; cached, since creating it is slower than a short training."""
+    """Return the device to train on; kept, since finding it takes longer than a short training."""
     from lightning_fabric import Fabric
 
     return Fabric(accelerator=device, devices=1)
 
 
 class _InUnits:
-    """A classifier that is called with rows in the units of the table."""
+    """A classifier that is asked in the units of the table."""
 
     def __init__(self, classifier: Any, table: Table) -> None:
         self.classifier, self.table = classifier, table

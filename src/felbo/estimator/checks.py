@@ -1,4 +1,4 @@
-"""Validation of tables, labels and weights, with scikit-learn's error messages."""
+"""Refuse tables, labels and weights that cannot be learnt from, in scikit-learn's words."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Array = NDArray[Any]
 
 
 def checked_table(estimator: BaseEstimator, X: Any, *, encode: bool, reset: bool) -> Any:
-    """Validate a table, and set or check its number and names of columns.
+    """Return a table that can be encoded, with its columns noted or compared.
 
     Args:
-        estimator: its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-        X: the user's table.
-        encode: True if missing values and categories are encoded.
+        estimator: whose ``n_features_in_`` and ``feature_names_in_`` are set or compared.
+        X: what the user passed.
+        encode: whether there is an encoder for missing values and categories.
         reset: True in a new fit, which sets the names; False compares them.
     """
     if encode and is_frame(X):
@@ -54,7 +54,7 @@ def checked_labels(y: Any, X: Any) -> Array:
 
 
 def checked_classes(labels: Any) -> Array:
-    """Return the sorted unique labels; raise for fewer than two."""
+    """Return the different labels in order, at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""scikit-learn classifier with a prior over its predictions."""
+"""A scikit-learn classifier that knows what it does not know."""
 
 from __future__ import annotations
 
@@ -14,79 +14,61 @@ from felbo.measurement import MeasurementSet
 
 
 class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # type: ignore[misc]
-    """scikit-learn classifier for tables whose predictions are uncertain away from the data.
+    """A classifier for tables whose predictions are unsure where there are no data.
 
-        It minimises the function-space bound on standardised features,
+    It minimises the function-space bound on standardised features,
 
-        ``mean −log f_y + data_strength · KL on the rows + strength · KL elsewhere``
+    ``mean −log f_y + data_strength · KL on the rows + strength · KL elsewhere``
 
-        where each KL compares the predictions with a prior over predictions (see
-        :class:`felbo.FunctionSpaceELBO`), and elsewhere is among, around and beyond the rows
-        (:class:`felbo.measurement.Elsewhere`).
+    where each KL compares the predictions with a prior over predictions (see
+    :class:`felbo.FunctionSpaceELBO`), and elsewhere is among, around and beyond the rows
+    (:class:`felbo.measurement.Elsewhere`).
 
-        Args:
-            model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
-                ``"rank1"``. ``"map"`` is a single network without epistemic uncertainty.
-            prior: ``"uniform"``; a function from points ``[S, D]`` in the units of the table to a
-                Dirichlet, such as ``felbo.DirichletPrior([1, 2])``; or a fitted classifier with
-                ``predict_proba``, as ``sklearn.frozen.FrozenEstimator(it)`` where this one is cloned.
-            hidden: widths of the hidden layers of a perceptron.
-            network: another network, as a function ``(inputs, classes) -> nn.Module`` that builds one.
-            members: networks of an ensemble, members of a rank-1 model, or draws per training step.
-    <<<<<<< HEAD
-            epochs: passes over the rows.
-            batch_size: maximum rows per step; ``None`` is full-batch training.
-    =======
-            epochs: passes over the rows, at most.
-            batch_size: rows per step at most; ``None`` takes all in each step.
-    >>>>>>> estimator
-            learning_rate: of Adam.
-            weight_decay: L2 penalty of the weights in Adam.
-            strength: weight of the prior at the points of ``measurement``.
-            data_strength: weight of the prior at the training rows.
-            measurement: ``"elsewhere"``; ``"batch"``, the rows; or a measurement set or function from
-                the features of a batch to points, which are standardised and one-hot.
-    <<<<<<< HEAD
-            preprocessing: ``"auto"`` standardises numbers, imputes missing ones with the median of the
-                column and one-hot encodes the categories of a DataFrame; ``None`` uses numbers
-                unchanged.
-            early_stopping: hold out some rows and keep the weights with the highest log-likelihood on
-                them.
-            validation_fraction: fraction of the rows to hold out.
-            patience: epochs without an increase of that log-likelihood before training stops.
-            random_state: seed or ``RandomState`` of everything random.
-            device: accelerator of Lightning Fabric: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
-            verbose: show a progress bar.
-    =======
-            preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
-                the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
-            early_stopping: hold out some rows and keep the weights with which their log-likelihood was
-                highest; not done where they would be fewer than ten.
-            validation_fraction: share of the rows to hold out.
-            patience: epochs without a rise of that log-likelihood before the training ends.
-            random_state: seed, or a source of one, of all that is random.
-            device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
-            verbose: whether to show a progress bar.
-    >>>>>>> estimator
+    Args:
+        model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
+            ``"rank1"``. A map model is one network, and has no epistemic uncertainty.
+        prior: ``"uniform"``; a function from points ``[S, D]`` in the units of the table to a
+            Dirichlet, such as ``felbo.DirichletPrior([1, 2])``; or a fitted classifier with
+            ``predict_proba``, as ``sklearn.frozen.FrozenEstimator(it)`` where this one is cloned.
+        hidden: widths of the hidden layers of a perceptron.
+        network: another network, as a function ``(inputs, classes) -> nn.Module`` that builds one.
+        members: networks of an ensemble, members of a rank-1 model, or draws per training step.
+        epochs: passes over the rows, at most.
+        batch_size: rows per step at most; ``None`` takes all in each step.
+        learning_rate: of Adam.
+        weight_decay: L2 penalty of the weights in Adam.
+        strength: weight of the prior at the points of ``measurement``.
+        data_strength: weight of the prior at the rows themselves.
+        measurement: ``"elsewhere"``; ``"batch"``, the rows; or a measurement set or function from
+            the features of a batch to points, which are standardised and one-hot.
+        preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
+            the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
+        early_stopping: hold out some rows and keep the weights with which their log-likelihood was
+            highest; not done where they would be fewer than ten.
+        validation_fraction: share of the rows to hold out.
+        patience: epochs without a rise of that log-likelihood before the training ends.
+        random_state: seed, or a source of one, of all that is random.
+        device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
+        verbose: whether to show a progress bar.
 
-        Attributes:
-            classes_: labels, in the order of the columns of ``predict_proba``.
-            n_features_in_: D.
-            feature_names_in_: names of the columns of a DataFrame.
-            n_iter_: number of epochs trained.
-            loss_curve_: mean loss of each epoch.
-            validation_scores_: with early stopping, log-likelihood of the rows held out, by epoch.
-            learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
+    Attributes:
+        classes_: labels, in the order of the columns of ``predict_proba``.
+        n_features_in_: D.
+        feature_names_in_: names of the columns of a DataFrame.
+        n_iter_: epochs so far.
+        loss_curve_: mean loss of each epoch.
+        validation_scores_: with early stopping, log-likelihood of the rows held out, by epoch.
+        learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
 
-        Example:
-            >>> from sklearn.datasets import load_iris
-            >>> X, y = load_iris(return_X_y=True)
-            >>> classifier = FunctionSpaceClassifier(epochs=5, random_state=0).fit(X, y)
-            >>> classifier.predict_dirichlet(X[:2]).shape
-            (2, 3)
-            >>> far = X + 5 * X.std(0)
-            >>> bool(classifier.uncertainty(far).mean() > classifier.uncertainty(X).mean())
-            True
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> classifier = FunctionSpaceClassifier(epochs=5, random_state=0).fit(X, y)
+        >>> classifier.predict_dirichlet(X[:2]).shape
+        (2, 3)
+        >>> far = X + 5 * X.std(0)
+        >>> bool(classifier.uncertainty(far).mean() > classifier.uncertainty(X).mean())
+        True
     """
 
     def __init__(

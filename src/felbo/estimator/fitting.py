@@ -1,4 +1,4 @@
-"""``fit`` and ``partial_fit`` of the classifier."""
+"""How a classifier learns from a table: ``fit`` and ``partial_fit``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEWEST_HELD_OUT = 10
 
 
 class FittingMixin:
-    """Training methods of the classifier."""
+    """The methods of a classifier that train its model, by the parameters of the constructor."""
 
     model: str
     prior: Any
@@ -65,13 +65,8 @@ class FittingMixin:
         Args:
             X: table ``[N, D]``: a DataFrame, or a dense or sparse matrix of numbers.
             y: labels ``[N]`` of any type.
-<<<<<<< HEAD
-            sample_weight: non-negative weight of each row ``[N]``; an integer weight is equivalent
-                to that many equal rows.
-=======
             sample_weight: how much each row counts ``[N]``, not negative. Whole numbers count as
                 that many equal rows; others are relative, and scaled to a mean of one.
->>>>>>> estimator
         """
         X, y, weights = self._checked(X, y, sample_weight, reset=True)
         self.classes_ = checked_classes(y)
@@ -90,14 +85,14 @@ class FittingMixin:
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one more epoch on these rows, after a ``fit`` or from the start.
 
-        The first call builds the model and fits the preprocessing, which later calls keep: its rows
-        should be representative.
+        The first call makes the model and the preprocessing, which the later ones keep: give it
+        rows that are typical for all.
 
         Args:
             X: table ``[N, D]``.
             y: labels ``[N]``.
-            classes: all possible labels; required in the first call.
-            sample_weight: weight of each row ``[N]``.
+            classes: all labels that can come; needed in the first call.
+            sample_weight: how much each row counts ``[N]``.
         """
         first = not hasattr(self, "learner_")
         X, y, weights = self._checked(X, y, sample_weight, reset=first)
@@ -120,21 +115,16 @@ class FittingMixin:
         return checked_table(self, X, encode=self.preprocessing == "auto", reset=reset)
 
     def _checked(self, X: Any, y: Any, weights: Any, *, reset: bool) -> tuple[Any, Array, Array]:
-        """Return table, labels and weights of the rows with a positive weight."""
+        """Return table, labels and weights of the rows that count."""
         X = self._table(X, reset=reset)
         y = checked_labels(y, X)
         weights = checked_weights(weights, len(y))
         kept = np.flatnonzero(weights)
         return take(X, kept), y[kept], weights[kept]
 
-<<<<<<< HEAD
-    def _begin(self, X: Any, weights: Array, seed: int) -> None:
-        """Fit the preprocessing and build an untrained model."""
-=======
     def _begin(self, X: Any, weights: Array) -> None:
         """Make the preprocessing and an untrained model."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
->>>>>>> estimator
         table: Table = TableEncoder() if self.preprocessing == "auto" else NumberTable()
         inputs = table.fit(X, weights).transform(take(X, slice(1))).shape[1]
         sizes = inputs, len(self.classes_)

@@ -1,4 +1,4 @@
-"""State of a fitted classifier: preprocessing, model and optimiser."""
+"""What a fit has learnt, and how it learns more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from felbo.models import StochasticClassifier
 from felbo.objectives import Loss, Objective
 from felbo.training import fit
 
-# Rows that are encoded and predicted at a time, to bound memory.
+# Rows that are encoded and predicted at a time, which bounds the memory that it takes.
 CHUNK = 8192
 
 
@@ -28,11 +28,11 @@ class Learner:
     """Preprocessing, model and the state of its training.
 
     Attributes:
-        table: maps rows of a table to features.
-        model: maps features to draws of logits.
-        optimizer: of the model's parameters; its state is kept between calls.
+        table: from rows of a table to features.
+        model: from features to draws of logits.
+        optimizer: of the model's parameters; goes on where it stopped.
         seed: of training and prediction.
-        num_data: total weight of the rows seen: the largest precision of a prediction.
+        num_data: rows seen, by weight: the largest precision of a prediction.
         losses: mean loss of each epoch.
     """
 
@@ -54,7 +54,7 @@ class Learner:
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        """Train for more epochs."""
+        """Take some epochs more."""
 
         def on_epoch(epoch: int, mean: Loss) -> None:
             self.losses.append(float(mean.total))
@@ -68,7 +68,7 @@ class Learner:
                 as_loader(rows, batch_size),
                 epochs=epochs,
                 optimizer=self.optimizer,
-                # A different seed in every call, so that shuffles and draws are not repeated.
+                # Another one in every call, so that epochs are not copies of each other.
                 seed=self.seed + len(self.losses),
                 fabric=fabric_for(device),
                 progress=verbose,
@@ -76,14 +76,14 @@ class Learner:
             )
         if stopping is not None:
             stopping.restore()
-        # In float32, rounding would make the prediction for a row depend on the rest of its batch.
+        # In float32, rounding would make the prediction for a row depend on the rows beside it.
         self.model.double()
 
     def predictions(self, X: Any) -> Iterator[Prediction]:
         """Yield predictions for the rows of a table, a chunk at a time.
 
-        All chunks use the same draws of the model, so that the prediction for a row depends on that
-        row alone.
+        All chunks have the same draws of the model, so that the prediction for a row depends on
+        nothing but the row.
         """
         for start in range(0, X.shape[0], CHUNK):
             rows = take(X, slice(start, start + CHUNK))

@@ -1,4 +1,4 @@
-"""Function-space ELBO with sample weights."""
+"""The function-space bound for rows that do not count the same."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from felbo.objectives.forward import forward_once
 
 
 class WeightedELBO(FunctionSpaceELBO):
-    """Function-space ELBO with a weight for each row.
+    """The function-space bound with a weight for each row.
 
     ``loss = mean_i w_i (−log f_{y_i}) + kl_weight · Σ_t weight_t · mean_s KL_t(s)``
 
-    averaged over draws too; KLs at rows of the batch have the same weights. Inputs are pairs
-    ``(x [B, F], w [B])``. For weights of mean one over the batch, a row of weight 2 is equivalent
-    to two equal rows of weight 1 in :class:`felbo.FunctionSpaceELBO`.
+    with the mean over draws too, and KLs at rows of the batch weighted likewise. Inputs are pairs
+    ``(x [B, F], w [B])``. For weights of mean one over the batch, a row of weight 2 counts as two
+    equal rows of weight 1 would in :class:`felbo.FunctionSpaceELBO`.
 
     Example:
         >>> import torch, felbo

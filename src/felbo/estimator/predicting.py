@@ -1,4 +1,4 @@
-"""Prediction methods of the classifier: labels, probabilities, Dirichlets, uncertainties."""
+"""What a fitted classifier answers: labels, probabilities, Dirichlets, uncertainties."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KINDS: dict[str, Callable[[Prediction], Tensor]] = {
 
 
 class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
-    """Prediction methods of a fitted classifier for new rows ``X [B, D]``."""
+    """The methods of a fitted classifier that look at new rows ``X [B, D]``."""
 
     classes_: Array
     learner_: Learner
 
     @abstractmethod
     def _table(self, X: Any, *, reset: bool) -> Any:
-        """Validate a table; unless ``reset``, against the columns of the training table."""
+        """Return a table whose columns are those of the training."""
 
     def predict(
         self,
@@ -44,16 +44,16 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         kind: Kind = "total",
         reject_label: Any = None,
     ) -> Array:
-        """Return the most probable label of each row, or ``reject_label`` if it is uncertain.
+        """Return the most probable label of each row, or ``reject_label`` where it is unsure.
 
         Args:
             X: table ``[B, D]``.
-            reject_above: threshold of the uncertainty for rejection; ``None`` rejects none.
+            reject_above: rows whose uncertainty is larger are rejected; ``None`` rejects none.
             kind: of uncertainty, in nats: ``"total"``, ``"aleatoric"`` or ``"epistemic"``.
-            reject_label: returned for rejected rows; must not be one of the labels.
+            reject_label: stands for the label of rejected rows; it must not be a label itself.
 
         Returns:
-            Labels ``[B]``; an object array if ``reject_label`` is of another type.
+            Labels ``[B]``; an array of objects where ``reject_label`` is of another type.
         """
         positions = self._collect(X, lambda prediction: prediction.labels)
         labels: Array = self.classes_[positions]
@@ -61,7 +61,7 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
             return labels
         check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
         if reject_label in self.classes_.tolist():
-            raise ValueError(f"reject_label={reject_label!r} is one of the labels; use another.")
+            raise ValueError(f"reject_label={reject_label!r} is one of the labels; take another.")
         values = self.uncertainty(X, kind)
         if np.isnan(values).any():
             raise ValueError("One draw has no epistemic uncertainty: reject by kind='total'.")
@@ -74,25 +74,25 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         return self._collect(X, lambda prediction: prediction.probs)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of :meth:`predict_proba`; zeros become the smallest float."""
+        """Return the logarithm of :meth:`predict_proba`; zeros count as the smallest number."""
         probs = self.predict_proba(X)
         return np.asarray(np.log(np.maximum(probs, np.finfo(probs.dtype).tiny)))
 
     def predict_dirichlet(self, X: Any) -> Array:
-        """Return the concentration of the Dirichlet of each prediction ``[B, K]``.
+        """Return the concentration of the Dirichlet behind each prediction ``[B, K]``.
 
-        Its mean is the prediction, its sum the precision, which is large if the draws agree.
+        Its mean is the prediction, its sum the precision: large where draws of the model agree.
         """
         return self._collect(X, lambda prediction: prediction.concentration)
 
     def uncertainty(self, X: Any, kind: Kind = "total") -> Array:
-        """Return the uncertainty of the prediction for each row ``[B]``.
+        """Return how uncertain the prediction for each row is ``[B]``.
 
         Args:
             X: table ``[B, D]``.
             kind: ``"total"``, the entropy of the prediction in nats; its two parts,
-                ``"aleatoric"``, which more training data cannot reduce, and ``"epistemic"``, which
-                they can; or ``"precision"`` of the Dirichlet, smaller if less certain.
+                ``"aleatoric"``, which more training rows would leave, and ``"epistemic"``, which
+                they would take; or ``"precision"`` of the Dirichlet, small where it is unsure.
         """
         check_choice("kind", kind, list(KINDS))
         return self._collect(X, KINDS[kind])

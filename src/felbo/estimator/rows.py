@@ -1,4 +1,4 @@
-"""Weighted training rows: merging of duplicates, train/validation split, batches."""
+"""Training rows with their weights: merged, split and put into batches."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Rows(NamedTuple):
     weights: NDArray[np.float64]
 
     def merged(self) -> Rows:
-        """Merge rows with equal features and label into one with their total weight.
+        """Return one row for all rows of the same features and label, with their total weight.
 
-        A row of weight 2 and two equal rows of weight 1 then train the same model, in any order of
-        the rows. Rows of weight 0 are dropped.
+        A row of weight 2 and two equal rows of weight 1 then train the same model, in whatever
+        order the rows came. Rows of weight 0 are left out.
         """
         kept = self.weights > 0
         table = np.column_stack([self.features[kept], self.labels[kept]])
-        # Adding 0.0 turns −0.0 into 0.0, since rows are compared by their bytes.
+        # −0.0 equals 0.0, but its bytes do not; these are what the rows are sorted by.
         table = np.ascontiguousarray(table + 0.0)
         keys = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
@@ -51,32 +51,18 @@ class Rows(NamedTuple):
         held_out = np.minimum(held_out, self.weights)
         return self._with(self.weights - held_out), self._with(held_out)
 
-<<<<<<< HEAD
-    Stratified by class if every class has enough rows.
-    """
-    counts = np.unique(labels, return_counts=True)[1]
-    enough = counts.min() > 1 and round(fraction * len(labels)) >= len(counts)
-    train, held_out = train_test_split(
-        np.arange(len(labels)),
-        test_size=fraction,
-        random_state=seed,
-        stratify=labels if enough else None,
-    )
-    return np.sort(train), np.sort(held_out)
-=======
     def _with(self, weights: NDArray[np.float64]) -> Rows:
         kept = weights > 0
         return Rows(self.features[kept], self.labels[kept], weights[kept])
->>>>>>> estimator
 
 
 def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
     """Return batches ``((x [B, F], w [B]), y [B])`` of shuffled rows; w has mean 1 over all rows.
 
     Args:
-        rows: the training rows.
-        batch_size: maximum rows per step; batches have nearly equal sizes, so that the last one is
-            not much smaller than the others. ``None`` is full-batch training.
+        rows: what to train on.
+        batch_size: rows per step at most; they are shared out evenly, so that no last batch is much
+            smaller than the others. ``None`` takes all rows in each step.
     """
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, or None for all rows; got {batch_size}.")
@@ -86,7 +72,7 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
 
 
 class _Table(Dataset[Batch]):
-    """Rows as tensors, indexed by a tensor of indices."""
+    """Rows as tensors, taken by many indices at once."""
 
     def __init__(self, rows: Rows) -> None:
         self.x = torch.from_numpy(rows.features)
@@ -101,7 +87,7 @@ class _Table(Dataset[Batch]):
 
 
 class _EvenBatches(Sampler[Tensor]):
-    """Shuffled indices, split into batches of nearly equal size; reshuffled in every epoch."""
+    """A new shuffle in every epoch, cut into batches of nearly equal size."""
 
     def __init__(self, size: int, batches: int) -> None:
         self.size, self.batches = size, batches

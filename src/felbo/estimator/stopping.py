@@ -1,4 +1,4 @@
-"""Early stopping on held-out rows, keeping the best weights."""
+"""Early stopping: watch held-out rows and keep the best weights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from felbo.objectives import Loss
 
 
 class Stop(Exception):  # noqa: N818  not an error
-    """Raised from ``on_epoch`` to stop training."""
+    """Raised from ``on_epoch`` to end a training."""
 
 
 class EarlyStopping:
-    """Stops training when the log-likelihood of held-out rows has not increased for some epochs.
+    """Ends a training when the log-likelihood of held-out rows has not risen for some epochs.
 
     Args:
-        model: the model in training.
-        held_out: validation rows.
-        patience: epochs without an increase.
+        model: what is trained.
+        held_out: rows that are not trained on.
+        patience: epochs without a rise.
         seed: of the draws, the same in every epoch.
 
     Attributes:
@@ -42,7 +42,7 @@ class EarlyStopping:
         self._best: dict[str, Any] = {}
 
     def __call__(self, epoch: int, mean: Loss) -> None:
-        """Score the held-out rows; raise :class:`Stop` if ``patience`` is exhausted."""
+        """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
         self.scores.append(self._score())
         best = int(np.argmax(self.scores))
         if best == len(self.scores) - 1:
@@ -51,12 +51,12 @@ class EarlyStopping:
             raise Stop
 
     def restore(self) -> None:
-        """Load the weights with the best score into the model."""
+        """Give the model the weights with which it scored best."""
         self.model.load_state_dict(self._best)
 
     def _score(self) -> float:
         features, labels, weights = self.held_out
         probs = predict(self.model, torch.from_numpy(features), seed=self.seed).probs.cpu().numpy()
-        # Smoothed as in felbo.score, so that one confident mistake does not dominate.
+        # Smoothed as in felbo.score, so that one confident mistake does not decide alone.
         likelihood = (1 - 1e-4) * probs[np.arange(len(labels)), labels] + 1e-4 / probs.shape[1]
         return float(np.average(np.log(likelihood), weights=weights))

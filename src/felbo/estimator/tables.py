@@ -1,4 +1,4 @@
-"""Encode tables as float32 matrices and back, with scikit-learn's transformers."""
+"""Tables of any kind as matrices of float32, and back: scikit-learn's transformers inside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 Array = NDArray[Any]
 
-# Limits the one-hot columns of identifiers, which could otherwise be as many as rows.
+# A column of names or identifiers would otherwise become as many columns as there are rows.
 MAX_CATEGORIES = 256
 
 
 def is_frame(X: Any) -> TypeGuard[Any]:
-    """Return True if ``X`` is a pandas DataFrame, without importing pandas."""
+    """Return whether ``X`` is a pandas DataFrame, without importing pandas."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
@@ -27,10 +27,10 @@ def take(X: Any, index: Any) -> Any:
 
 
 class TableEncoder:
-    """Standardises numbers, one-hot encodes categories, imputes missing values.
+    """Numbers standardised, categories one-hot, missing values filled in.
 
-    A missing number becomes the median of its column; a missing category is a separate category,
-    and one that was not seen in training is encoded as zeros.
+    A missing number becomes the median of its column; a missing category is a category of its own,
+    and one that was not there in training has zeros in all columns of the encoding.
 
     Attributes:
         numbers: positions of the columns of numbers.
@@ -58,7 +58,7 @@ class TableEncoder:
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the features of the rows, numbers first ``[N, F]``."""
+        """Return the rows as the network sees them, numbers first ``[N, F]``."""
         numbers, categories = self._parts(X)
         parts = []
         if self.numbers:
@@ -68,10 +68,10 @@ class TableEncoder:
         return np.hstack(parts).astype(np.float32)
 
     def inverse(self, features: NDArray[np.float32]) -> Any:
-        """Return rows in the units of the table, as a DataFrame if fitted on one.
+        """Return rows in the units of the table, for a classifier that was fitted on such rows.
 
         Args:
-            features: ``[S, F]``; a category is that of the largest one-hot column.
+            features: ``[S, F]``; of the columns of a category the largest one counts.
         """
         split = len(self.numbers)
         numbers = features[:, :split]
@@ -79,7 +79,7 @@ class TableEncoder:
             numbers = self._scaler.inverse_transform(numbers)
         if self.columns is None:
             return numbers
-        import pandas as pd  # installed, since the encoder was fitted on a DataFrame
+        import pandas as pd  # the table that was fitted is one of its frames
 
         values: dict[Any, Any] = dict(zip(self._names(self.numbers), numbers.T, strict=True))
         if self.categories:
@@ -103,19 +103,19 @@ class TableEncoder:
         numbers = X.iloc[:, self.numbers].to_numpy(dtype=np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
             raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
-        # pandas has several missing values, which the encoder would treat as different categories.
+        # pandas knows several missing values, the encoder one per type.
         categories = X.iloc[:, self.categories].astype(object)
         return numbers, categories.where(categories.notna(), None)
 
 
 class NumberTable:
-    """Passes numbers through, for tables that need no preprocessing."""
+    """Numbers as they are, for tables that need no preprocessing."""
 
     columns = None
     categories: tuple[int, ...] = ()
 
     def fit(self, X: Any, weights: Array) -> NumberTable:
-        """Return ``self``; nothing is fitted."""
+        """Return itself: there is nothing to learn."""
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
@@ -132,7 +132,7 @@ def _kinds(X: Any) -> tuple[list[int], list[int]]:
     """Return the positions of the columns of numbers and of categories."""
     if not is_frame(X):
         return list(range(X.shape[1])), []
-    # Object columns of numbers only count as numbers.
+    # Objects that are all numbers are numbers.
     kinds = [dtype.kind for dtype in X.infer_objects().dtypes]
     unknown = [name for name, kind in zip(X.columns, kinds, strict=True) if kind not in "fiubO"]
     if unknown:
