@@ -1,1 +1,1 @@
-"""Speed of felbo, as ratios to what a user would write otherwise."""
+"""Speed benchmarks of felbo, as ratios to baselines without it."""

@@ -41,12 +41,12 @@ GROUPS = {
     "compiled": compiled.rows,
     "corruptions": corruptions.rows,
 }
-# Takes longer than all others together.
+# Takes longer than all other groups together.
 ONLY_WHEN_NAMED = ("whole-study",)
 
 
 def processor() -> str:
-    """Return the name of the processor, where the system tells it."""
+    """Return the name of the processor, or of the architecture if it is not available."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
@@ -72,7 +72,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def write_page(content: dict[str, Any]) -> None:
-    """Replace the generated part of the page, between its two markers."""
+    """Replace the generated part of the docs page, between its two markers."""
     growth_lines = [
         "| axis | sizes | milliseconds | exponent |",
         "|---|---|---|---|",
@@ -108,7 +108,7 @@ def main() -> None:
         "Python": platform.python_version(),
     }
     print(", ".join(f"{key}: {value}" for key, value in machine.items()))
-    # A group that is measured alone replaces its own rows; those of another machine are dropped.
+    # A group that is run alone replaces its own rows; results of another machine are dropped.
     content: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if content.get("machine") != machine:
         content = {"machine": machine, "groups": {}}
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def measured(name: str) -> Iterator[Row]:
-    """Yield the rows of a group and print each as it comes."""
+    """Yield the rows of a group and print each when it is measured."""
     for row in GROUPS[name]():
         state = "reached" if row.reached else "missed"
         print(f"{row.what} | {row.against}: {row.ratio:.2f} (goal {row.goal}: {state})", flush=True)

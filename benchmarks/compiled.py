@@ -1,4 +1,4 @@
-"""`torch.compile` on a user's network inside felbo: an option, never a requirement."""
+"""Training step with and without `torch.compile`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.timing import Row, compare
 
 
 def rows() -> Iterator[Row]:
-    """Compare a step with a compiled network with the same step without."""
+    """Compare a step of a compiled model with the same step of an uncompiled one."""
     torch.manual_seed(0)
     x, y = torch.randn(128, 3, 32, 32), torch.randint(0, 10, (128,))
     objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(10), num_data=50_000)

@@ -17,7 +17,7 @@ CAP = 60_000.0
 
 
 def newton_loop(probs: Tensor, limit: int, tolerance: float = 1e-5) -> tuple[Tensor, int]:
-    """Iterate as the paper prints it, the whole batch until every item has settled.
+    """Run the iteration of the paper on the whole batch until every item has converged.
 
     Returns:
         Precision ``[S]``, clamped to [K, N] at the end, and the number of iterations.
@@ -42,7 +42,7 @@ def newton_loop(probs: Tensor, limit: int, tolerance: float = 1e-5) -> tuple[Ten
 
 
 def ordinary() -> Tensor:
-    """Draws of a model that is neither certain nor clueless, smoothed as in training."""
+    """Draws of a moderately confident model, smoothed as in training."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(ITEMS, CLASSES, generator=generator) * 2
     noise = torch.randn(DRAWS, ITEMS, CLASSES, generator=generator) * 0.5
@@ -50,7 +50,7 @@ def ordinary() -> Tensor:
 
 
 def confident(noise: float) -> Tensor:
-    """Draws of an ensemble that is sure of itself; float32 softmax, not smoothed."""
+    """Draws of a very confident ensemble; float32 softmax, not smoothed."""
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(ITEMS, CLASSES, generator=generator) * 10
     spread = torch.randn(DRAWS, ITEMS, CLASSES, generator=generator) * noise
@@ -58,9 +58,10 @@ def confident(noise: float) -> Tensor:
 
 
 def rows() -> Iterator[Row]:
-    """Measure the three lines on the fit."""
+    """Measure the Dirichlet fit."""
     probs = ordinary()
-    # Rows of float32 sum to one within 1e-7 only, and the loop's large terms then do not cancel.
+    # Renormalised in float64: rows of float32 sum to one only within 1e-7, and large terms of the
+    # loop would not cancel.
     exact = probs.double() / probs.double().sum(-1, keepdim=True)
     reference, iterations = newton_loop(exact, 2000)
     fitted = dirichlet.fit(probs, max_precision=CAP)

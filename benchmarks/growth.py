@@ -1,4 +1,4 @@
-"""How the cost of the function-space term grows with M, K, B and S."""
+"""Scaling of the function-space term with M, K, B and S."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ RANGES = {
 
 @dataclass(frozen=True)
 class Growth:
-    """Cost of the term along one axis.
+    """Time of the term along one axis.
 
     Attributes:
-        exponent: slope of log time over log size between the two largest sizes that are a factor
-            of eight apart; 1 is linear.
+        exponent: slope of log time over log size over the last factor of eight in size; 1 is
+            linear.
     """
 
     axis: str
@@ -38,7 +38,7 @@ class Growth:
 
 
 def cost(draws: int, points: int, classes: int) -> float:
-    """Return the seconds that the bound and its gradient take for given logits."""
+    """Return the time of the bound and its gradient for given logits, in seconds."""
     torch.manual_seed(0)
     logits = torch.randn(draws, points, classes, requires_grad=True)
     labels = torch.randint(0, classes, (points,))
@@ -54,20 +54,21 @@ def cost(draws: int, points: int, classes: int) -> float:
 
 
 def rows() -> Iterator[Growth]:
-    """Double one size at a time, the others at their base."""
+    """Measure along each axis, with the other sizes at their base."""
     for axis, sizes in RANGES.items():
         times = []
         for size in sizes:
             shape = {**BASE, axis: size}
             times.append(cost(shape["M"], shape.get("S", shape["B"]), shape["K"]))
-        # Small sizes cost the fixed overhead of each operation; growth shows at the large end.
+        # Small sizes are dominated by the overhead of each operation; the exponent is measured at
+        # the large end.
         far = next(i for i, size in enumerate(sizes) if size * 8 >= sizes[-1])
         exponent = math.log(times[-1] / times[far]) / math.log(sizes[-1] / sizes[far])
         yield Growth(axis, sizes, tuple(1e3 * t for t in times), exponent)
 
 
 def draw(growths: list[Growth], stem: Path) -> None:
-    """Draw the four curves with a line of slope one beside each."""
+    """Draw the four curves, each with a line of slope one."""
     figure, axes = new_figure(1, len(growths), figsize=(3.6 * len(growths), 3.4))
     for axis, growth in zip(axes, growths, strict=True):
         axis.loglog(growth.sizes, growth.milliseconds, marker="o", color=PALETTE[0])

@@ -1,4 +1,4 @@
-"""An epoch through `felbo.fit`, and prediction, against bare loops."""
+"""Training with `felbo.fit` and prediction, against bare PyTorch loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SIZE, BATCH = 60_000, 256
 
 
 def data() -> tuple[Tensor, Tensor]:
-    """Return tensors of MNIST's size; the values do not matter for the time."""
+    """Return random tensors of MNIST's size; the values do not affect the time."""
     torch.manual_seed(0)
     return torch.randn(SIZE, 784), torch.randint(0, 10, (SIZE,))
 
 
 def bare_loop(batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Train on batches, with nothing around it."""
+    """Train on batches in a bare loop."""
     network = mlp()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     for x, y in batches:
@@ -39,7 +39,7 @@ def bare_epoch(x: Tensor, y: Tensor) -> None:
 
 
 def loader_epoch(x: Tensor, y: Tensor) -> None:
-    """Train as most scripts do."""
+    """Train with the usual DataLoader loop."""
     network = mlp()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for batch, labels in DataLoader(TensorDataset(x, y), batch_size=BATCH, shuffle=True):
@@ -49,7 +49,7 @@ def loader_epoch(x: Tensor, y: Tensor) -> None:
 
 
 def felbo_epoch(x: Tensor, y: Tensor) -> None:
-    """Train through the library."""
+    """Train with `felbo.fit`."""
     felbo.fit(
         felbo.MAP(mlp()),
         felbo.NegativeLogLikelihood(),
@@ -61,7 +61,7 @@ def felbo_epoch(x: Tensor, y: Tensor) -> None:
 
 
 def rows() -> Iterator[Row]:
-    """Measure the three lines on whole loops."""
+    """Measure epochs, a whole run and prediction."""
     x, y = data()
     yield compare(
         "one epoch of MNIST through `felbo.fit`",

@@ -1,4 +1,4 @@
-"""Peak memory of a training step, each side in a process of its own."""
+"""Peak memory of a training step, each side in a separate process."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def step(side: str) -> None:
 
 
 def peak_megabytes() -> float:
-    """Return the largest resident size of this process so far.
+    """Return the peak resident set size of this process.
 
-    Not ``ru_maxrss``: a process inherits that from the one that started it.
+    Not ``ru_maxrss``, which a process inherits from its parent.
     """
     found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     assert found, "peak memory is read from /proc, which this system does not have"
@@ -51,10 +51,10 @@ def peak_megabytes() -> float:
 
 
 def measure(side: str) -> float:
-    """Run one side in a fresh process; return its peak above what importing felbo takes."""
+    """Run one side in a new process; return its peak memory minus that after importing felbo."""
     command = [sys.executable, "-m", "benchmarks.memory", side, str(torch.get_num_threads())]
-    # Freed memory goes back to the system at once: what the C library would keep in reserve depends
-    # on the order of allocations, not on what the step needs.
+    # Make malloc return freed memory to the system at once: what it keeps otherwise depends on the
+    # order of allocations, not on the memory that the step needs.
     environment = {
         **os.environ,
         "MALLOC_MMAP_THRESHOLD_": "65536",
@@ -67,7 +67,7 @@ def measure(side: str) -> float:
 
 
 def rows() -> Iterator[Row]:
-    """Measure the line on memory, where the system tells it."""
+    """Measure peak memory, on systems with /proc."""
     if not Path("/proc/self/status").exists():
         print("skipped: peak memory (no /proc on this system)")
         return

@@ -1,4 +1,4 @@
-"""Other libraries of the field doing the same work; each row appears where its package is."""
+"""Comparison with other packages on the same tasks; rows of packages not installed are skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.timing import Row, compare
 
 
 def rows() -> Iterator[Row]:
-    """Measure felbo beside posteriors, scikit-learn and torchmetrics."""
+    """Compare felbo with posteriors, scikit-learn and torchmetrics."""
     torch.manual_seed(0)
     x, y = torch.randn(256, 784), torch.randint(0, 10, (256,))
     yield from _posteriors(x, y)

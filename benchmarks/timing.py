@@ -1,4 +1,4 @@
-"""Two sides measured alternately in one process, so that a noisy machine hits both alike."""
+"""Alternating measurement of two sides in one process, so that noise affects both equally."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ Side = Callable[[], object]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One row of the results table.
 
     Attributes:
-        what: the side that felbo answers for.
-        against: the other side.
+        what: felbo's side.
+        against: the baseline.
         goal: e.g. ``"≤ 1.20"`` (ours / theirs) or ``"≥ 2.0"`` (theirs / ours).
         ratio: median over rounds, in the direction of the goal.
         low: first quartile of the ratio.
         high: third quartile of the ratio.
-        ours: median of our side; theirs likewise.
-        note: what else was checked or is worth knowing.
+        ours: median of felbo's side.
+        theirs: median of the baseline.
+        note: additional results.
         unit: of ours and theirs.
         plain: the ratio with the plain implementation in place of the fused one.
     """
@@ -41,7 +42,7 @@ class Row:
 
     @property
     def reached(self) -> bool:
-        """Whether the median meets the goal."""
+        """True if the median meets the goal."""
         limit = float(self.goal.split()[1].replace(",", ""))
         return self.ratio <= limit if self.goal.startswith("≤") else self.ratio >= limit
 
@@ -66,18 +67,18 @@ def compare(
     theirs_number: int | None = None,
     note: str = "",
 ) -> Row:
-    """Measure both sides in turns and return their ratio.
+    """Measure both sides alternately and return their ratio.
 
     Args:
-        what: name of our side.
-        ours: a call of our side.
-        against: name of the other side.
-        theirs: a call of the other side.
+        what: name of felbo's side.
+        ours: runs felbo's side once.
+        against: name of the baseline.
+        theirs: runs the baseline once.
         goal: ``"≤ x"`` for ours / theirs, ``"≥ x"`` for theirs / ours.
         rounds: pairs of measurements; the first is dropped as warm-up.
         number: calls per measurement.
-        theirs_number: calls per measurement of the other side, if it is much slower.
-        note: kept with the row.
+        theirs_number: calls per measurement of the baseline, if it is much slower.
+        note: of the row.
     """
     pairs = []
     for index in range(rounds + 1):
@@ -85,7 +86,7 @@ def compare(
             ("ours", ours, number),
             ("theirs", theirs, theirs_number or number),
         ]
-        # Whoever comes second finds warmer caches: take turns.
+        # The second side finds warmer caches: alternate the order.
         timed = {name: seconds(side, n) for name, side, n in (sides if index % 2 else sides[::-1])}
         pairs.append((timed["ours"], timed["theirs"]))
     pairs = pairs[1:]
@@ -106,7 +107,7 @@ def compare(
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Return the three quartiles; of a single value, that value thrice."""
+    """Return the three quartiles; for a single value, that value three times."""
     if len(values) == 1:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

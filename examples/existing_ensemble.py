@@ -1,4 +1,4 @@
-"""A Dirichlet, and so an epistemic uncertainty, for networks that are trained already.
+"""Fit a Dirichlet, and with it epistemic uncertainty, to the predictions of trained networks.
 
 python examples/existing_ensemble.py
 """
@@ -12,7 +12,7 @@ import felbo
 
 
 def train(x: torch.Tensor, y: torch.Tensor, steps: int) -> nn.Module:
-    """Train a network as anybody would; felbo has no part in it."""
+    """Train a network in plain PyTorch, without felbo."""
     network = nn.Sequential(nn.Linear(2, 25), nn.ReLU(), nn.Linear(25, 2))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for _ in range(steps):

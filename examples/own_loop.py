@@ -1,4 +1,4 @@
-"""felbo in a training loop of one's own: the objective is the only thing that changes.
+"""felbo in a custom training loop: only the loss changes.
 
 python examples/own_loop.py
 """

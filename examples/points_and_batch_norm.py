@@ -1,7 +1,10 @@
-"""Should points from elsewhere be normalised together with the batch, or by running statistics?
+"""Batch normalisation of points elsewhere: together with the batch, or by running statistics.
+
+    python examples/points_and_batch_norm.py
 
 Trains a small network with batch normalisation on digits, with the prior at shuffled, inverted
-images, in both ways and on three seeds, and prints what each costs on the data and buys elsewhere.
+images, in both ways and with three seeds, and prints the scores on the data and the entropy
+elsewhere.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def elsewhere(x: Tensor) -> Tensor:
 
 
 def running_statistics(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> felbo.Loss:
-    """Give the points a pass of their own, with running statistics."""
+    """Compute the KL in a separate pass over the points, with running statistics."""
     nll = expected_nll(model(x), y)
     norms = [part for part in model.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:

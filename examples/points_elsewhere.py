@@ -1,4 +1,4 @@
-"""What the measurement sets for images do to eight images of CIFAR-10.
+"""Draw the points that each measurement set makes from eight images of CIFAR-10.
 
 python examples/points_elsewhere.py
 """
@@ -15,7 +15,7 @@ from felbo.measurement import Comparison, MeasurementSet, Mosaic, WorstCase, ima
 
 
 def comparison_for(images: Tensor, labels: Tensor, epochs: int) -> Comparison:
-    """Train a small network, and compare it with the uniform prior."""
+    """Train a small network; return it with its divergence from the uniform prior."""
     classes, num_data = 10, len(images)
     model = felbo.MAP(felbo.networks.mlp(images[0].numel(), (100,), classes))
     felbo.fit(model, felbo.NegativeLogLikelihood(), (images, labels), epochs=epochs)
@@ -30,7 +30,7 @@ def comparison_for(images: Tensor, labels: Tensor, epochs: int) -> Comparison:
 
 
 def draw(rows: dict[str, Tensor], path: str) -> None:
-    """Draw one row of images for each set; pixels beyond black and white are cut."""
+    """Draw one row of images for each set; pixels are clipped to the valid range."""
     count, margin = len(next(iter(rows.values()))), 1.7
     width, height = margin + 0.8 * count, 0.8 * len(rows)
     figure = Figure(figsize=(width, height))

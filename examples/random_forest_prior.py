@@ -1,4 +1,4 @@
-"""A network that falls back on a random forest where it has seen no data.
+"""A random forest as prior: the network follows it where there are no training data.
 
 python examples/random_forest_prior.py
 """
@@ -16,7 +16,7 @@ def main(epochs: int = 500) -> dict[str, float]:
     forest = RandomForestClassifier(20, criterion="entropy", max_depth=10, random_state=123)
     prior = felbo.ClassifierPrior(forest.fit(features, labels), precision=2.0)
     plane = felbo.measurement.Grid([(-2.0, 3.0), (-1.5, 2.0)], step=0.25)
-    beliefs = prior(plane.points)  # the points never change, so the forest is asked only once
+    beliefs = prior(plane.points)  # the points never change, so the forest is called only once
 
     objectives = {
         "conventional": felbo.NegativeLogLikelihood(),

@@ -1,5 +1,6 @@
 """`import felbo` costs little more than `import torch`, and `felbo --help` is quick."""
 
+import os
 import subprocess
 import sys
 
@@ -22,8 +23,12 @@ HEAVY = (
 
 
 def run(code: str) -> str:
+    # With bytecode, as every installation has it: torch comes with its own, felbo must not be
+    # compiled anew for each measurement.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return ended.stdout
 
 
 def cpu_seconds(code: str) -> float:

@@ -2,15 +2,19 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from felbo.inputs import (
     arguments,
+    as_inputs,
+    as_labels,
     batch_size,
     check_logits,
     concatenate,
+    explained,
     logits_of,
     map_tensors,
     run,
@@ -126,3 +130,50 @@ def test_labels_come_second_or_by_name():
     ):
         with pytest.raises(TypeError, match=rf"pair \(x, y\).* the loader gave a {kind}"):
             split_labels(batch)
+
+
+def test_arrays_become_tensors_of_their_own_where_they_may_not_be_written():
+    array = np.arange(6.0).reshape(3, 2)
+    shared = as_inputs(array, torch.float64)
+    shared += 1
+    assert array[0, 0] == 1.0
+    array.flags.writeable = False
+    own = as_inputs(array, torch.float64)
+    own += 1
+    assert array[0, 0] == 1.0
+    labels = as_labels(array[:, 0])
+    assert labels.tolist() == [1, 3, 5]
+
+
+def test_floating_arrays_take_the_dtype_of_the_model_and_others_keep_theirs():
+    found = as_inputs({"a": np.zeros((3, 2)), "b": (np.zeros(3, np.uint8), A.double())}, A.dtype)
+    assert [part.dtype for part in tensors(found)] == [torch.float32, torch.uint8, torch.float64]
+    assert torch.equal(as_inputs([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], A.dtype), A)
+    assert as_inputs(np.arange(6.0).reshape(2, 3).T[::-1], A.dtype)[0].tolist() == [2.0, 5.0]
+    with pytest.raises(TypeError, match="encode text"):
+        as_inputs(np.array([["a"]]), A.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float32, bool])
+def test_labels_of_any_whole_kind(dtype):
+    labels = as_labels(np.array([0, 1, 1]).astype(dtype))
+    assert labels.dtype == torch.int64
+    assert labels.tolist() == [0, 1, 1]
+
+
+def test_labels_that_are_no_whole_numbers_are_refused():
+    for labels in (torch.tensor([0.5]), np.array([np.nan]), torch.tensor([torch.inf])):
+        with pytest.raises(TypeError, match="values that are no integers"):
+            as_labels(labels)
+    with pytest.raises(TypeError, match="LabelEncoder"):
+        as_labels(["cat", "dog"])
+
+
+def test_errors_of_a_forward_pass_say_if_the_dtypes_differ():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(RuntimeError) as caught, explained(A.long(), layer):
+        layer(A.long())
+    assert "inputs are torch.int64 and the weights torch.float32" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError) as caught, explained(A, layer):
+        layer(B)
+    assert not hasattr(caught.value, "__notes__")

@@ -31,7 +31,8 @@ PROMISES = {
         "models/test_wrapping.py::test_networks_that_were_compiled_and_run_get_their_dropout",
         "models/test_base.py::test_draws_that_agree_exactly_warn_once_in_evaluation",
     ],
-    "points elsewhere leave no trace in batch normalisation": [
+    "a network cannot tell points elsewhere from data by their normalisation": [
+        "objectives/test_forward.py::test_batch_and_points_see_the_same_draws_in_one_pass",
         "objectives/test_forward.py::"
         "test_points_by_themselves_leave_no_trace_in_batch_normalisation",
     ],
@@ -152,6 +153,7 @@ PROMISES = {
     ],
     "a last batch of one": [
         "training/test_checks.py::test_a_last_batch_of_one_under_batch_normalisation",
+        "training/test_checks.py::test_a_last_batch_of_one_where_it_does_not_come_alone",
         "training/test_checks.py::test_a_last_batch_of_one_where_it_has_more_than_one_pixel",
     ],
     "fine-tuning the last layer with a number of draws": [

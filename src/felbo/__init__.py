@@ -94,7 +94,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: scikit-learn takes longer to load than all of felbo.
+    # Imported lazily: scikit-learn takes longer to load than all of felbo.
     if name == "FunctionSpaceClassifier":
         from felbo.estimator import FunctionSpaceClassifier
 

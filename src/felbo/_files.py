@@ -1,4 +1,4 @@
-"""Output files: written in one move, into folders that were checked beforehand."""
+"""Atomic writing of output files, and a check that a folder is writable."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 import secrets
 from pathlib import Path
 
-# The ending of a file that is still being written.
+# Suffix of a file that is still being written.
 PART = ".part"
 ATTEMPTS = 3
 
 
 class OutputFolderError(OSError):
-    """A folder for results that cannot be written to, or cannot be made."""
+    """An output folder cannot be created or written to."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file beside its place and rename it: a reader finds the old file or all of the new.
+    """Write a file under a temporary name and rename it, so that readers never see part of it.
 
-    Folders are made where needed. Text is written as UTF-8, line ends as they are.
+    Missing folders are created. Text is written as UTF-8, with unchanged line endings.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             part.replace(path)
             return
         except FileNotFoundError:
-            # Another process that started just now took it for a left-over, see remove_parts.
+            # Another process that just started may have removed it, see remove_parts.
             if attempt == ATTEMPTS:
                 raise
         finally:
@@ -38,24 +38,24 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def remove_parts(folder: Path, stem: str = "") -> None:
-    """Delete what :func:`write_atomically` left behind where a process was killed.
+    """Delete temporary files that :func:`write_atomically` left when a process was killed.
 
     Args:
-        folder: where to look; need not exist.
-        stem: how the names of the files begin.
+        folder: need not exist.
+        stem: prefix of the file names.
     """
     for part in folder.glob(f"{stem}*{PART}"):
         try:
             part.unlink(missing_ok=True)
-        except PermissionError:  # on Windows: a file that is being written at this moment
+        except PermissionError:  # on Windows: a file that is being written
             continue
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse an output folder that cannot be written to or made, without making it.
+    """Raise if an output folder cannot be written to or created; it is not created.
 
     Raises:
-        OutputFolderError: a file is in the way, or there is no permission.
+        OutputFolderError: a file of that name exists, or there is no permission.
     """
     target = folder.absolute()
     nearest = next(path for path in (target, *target.parents) if os.path.lexists(path))

@@ -1,8 +1,8 @@
-"""Inputs of a network: one tensor, or several in a tuple, list or dict, each with the batch first.
+"""Inputs of a network: one tensor, or a tuple, list or dict of tensors, batch axis first.
 
-A tuple or list stands for positional arguments, ``network(*x)``, a dict for keyword arguments,
-``network(**x)``, and may be nested inside either. A network may return its logits or an object that
-has them as ``.logits``.
+A tuple or list holds positional arguments, ``network(*x)``, a dict holds keyword arguments,
+``network(**x)``; they may be nested. A network may return its logits or an object that has them as
+``.logits``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-# A tensor [B, ...], or a tuple, list or mapping of inputs. Recursive types help no caller here.
+# A tensor [B, ...], or a tuple, list or mapping of inputs; Any, to avoid a recursive type.
 Inputs = Any
 
 
@@ -23,7 +23,7 @@ def tensors(x: Inputs) -> Iterator[Tensor]:
     """Yield every tensor of the inputs, in order.
 
     Raises:
-        TypeError: if there is anything but tensors in tuples, lists and mappings.
+        TypeError: if the inputs contain anything other than tensors.
     """
     if isinstance(x, Tensor):
         yield x
@@ -47,11 +47,11 @@ def map_tensors(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
         return {name: map_tensors(function, part) for name, part in x.items()}
     if isinstance(x, tuple | list):
         return tuple(map_tensors(function, part) for part in x)
-    return next(tensors(x))  # raises the error that says what inputs may be
+    return next(tensors(x))  # raises TypeError
 
 
 def batch_size(x: Inputs) -> int:
-    """Return B, the number of items, on which all tensors must agree."""
+    """Return B, the number of items, which must be the same for all tensors."""
     if isinstance(x, Tensor) and x.dim():
         return x.shape[0]
     sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
@@ -64,7 +64,7 @@ def batch_size(x: Inputs) -> int:
 
 
 def concatenate(parts: Sequence[Inputs]) -> Inputs:
-    """Join inputs of one structure along the batch."""
+    """Concatenate inputs of the same structure along the batch axis."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -76,14 +76,14 @@ def concatenate(parts: Sequence[Inputs]) -> Inputs:
 
 
 def arguments(x: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return ``(args, kwargs)`` with which a network is called on ``x``."""
+    """Return the ``(args, kwargs)`` of a network's call on ``x``."""
     if isinstance(x, Mapping):
         return (), dict(x)
     return (tuple(x), {}) if isinstance(x, tuple | list) else ((x,), {})
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits that a network returned, by themselves or as ``.logits``."""
+    """Return the logits in a network's output: the output itself or its ``.logits``."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
         raise TypeError(
@@ -94,7 +94,7 @@ def logits_of(output: Any) -> Tensor:
 
 
 def call(network: Callable[..., Any], x: Inputs) -> Tensor:
-    """Return what ``network`` gives on ``x``: a tensor, of whatever shape."""
+    """Call ``network`` on ``x`` and return its logits, of any shape."""
     if isinstance(x, Tensor):
         return logits_of(network(x))
     args, kwargs = arguments(x)
@@ -102,7 +102,7 @@ def call(network: Callable[..., Any], x: Inputs) -> Tensor:
 
 
 def run(network: Callable[..., Any], x: Inputs) -> Tensor:
-    """Return the logits ``[B, K]`` of ``network`` on ``x``, refusing any other shape.
+    """Call ``network`` on ``x`` and return its logits ``[B, K]``; raise for any other shape.
 
     Example:
         >>> import torch
@@ -137,7 +137,7 @@ def check_logits(shape: torch.Size, batch: int) -> None:
 
 @contextmanager
 def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
-    """Add a note to errors of a forward pass whose inputs are not of the dtype of the weights."""
+    """Context manager: add a note to errors of a forward pass if dtypes do not match."""
     try:
         yield
     except RuntimeError as error:
@@ -153,11 +153,11 @@ def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
 
 
 def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
-    """Return inputs with numpy arrays, DataFrames and other array-likes as tensors.
+    """Convert numpy arrays, DataFrames and other array-likes to tensors.
 
     Args:
-        x: a tensor, an array, or a tuple, list or mapping of them. Tensors stay as they are.
-        dtype: of arrays of floating point; arrays of integers keep theirs.
+        x: a tensor, an array, or a tuple, list or mapping of them. Tensors are returned unchanged.
+        dtype: of floating-point arrays; integer arrays keep theirs.
     """
     if isinstance(x, Tensor):
         return x
@@ -176,7 +176,7 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
 
 
 def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
-    """Return ``(x, y)`` of what a loader gives: a pair, or a dict with ``"labels"``."""
+    """Return ``(x, y)`` of a loader's batch, which is a pair or a dict with ``"labels"``."""
     if isinstance(batch, Mapping) and "labels" in batch:
         return {key: part for key, part in batch.items() if key != "labels"}, batch["labels"]
     if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
@@ -189,13 +189,13 @@ def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
 
 
 def as_labels(y: Any) -> Tensor:
-    """Return labels ``[B]`` as an int64 tensor, refusing floats that are no integers."""
+    """Convert labels ``[B]`` to an int64 tensor; raise for floats that are not integers."""
     labels = y if isinstance(y, Tensor) else torch.as_tensor(_label_array(y))
     whole = labels.long()
     if labels.is_floating_point() and not bool((whole == labels).all()):
         raise TypeError(
             f"Labels must be integer class indices 0 … K − 1, got {labels.dtype} with values "
-            "that are no integers."
+            "that are not integers."
         )
     return whole
 

@@ -1,4 +1,4 @@
-"""One seed for every source of random numbers."""
+"""Seeding of random number generators."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-# Held while torch's default generators, which all threads share, serve one seeded block.
+# Held during a seeded block, since all threads share torch's default generators.
 _generators_in_use = threading.RLock()
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python, NumPy and torch (all devices), so that a script repeats itself exactly."""
+    """Seed Python, NumPy and torch (all devices), so that a script is reproducible."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002  scikit-learn estimators without a random_state read this one
     torch.manual_seed(seed)
@@ -23,14 +23,14 @@ def seed_everything(seed: int) -> None:
 
 @contextmanager
 def torch_seed(seed: int | None) -> Iterator[None]:
-    """Run a block under its own torch seed and put the generators back afterwards.
+    """Context manager: seed torch inside the block and restore its generators afterwards.
 
-    torch's default generators belong to the whole process, so blocks with a seed in different
-    threads run one after another; blocks inside a block of the same thread do not wait. A thread
-    that draws *without* a seed in the meantime still draws from the same generators.
+    torch's default generators are shared by the whole process, so seeded blocks in different
+    threads run one after another; nested blocks of the same thread do not wait. A thread that draws
+    *without* a seed in the meantime still draws from the same generators.
 
     Args:
-        seed: of the block; ``None`` leaves the generators alone, and waits for nobody.
+        seed: of the block; ``None`` does nothing, and does not wait for other threads.
 
     Example:
         >>> with torch_seed(0):

@@ -15,7 +15,7 @@ from torch import nn
 import felbo
 from felbo.estimator import FunctionSpaceClassifier, learner
 from felbo.estimator.building import MODELS
-from felbo.estimator.rows import split_rows
+from felbo.estimator.rows import Rows
 
 X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
 NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
@@ -135,14 +135,14 @@ def test_labels_of_any_type_come_back(labels):
     assert classifier.predict(X).dtype == labels.dtype
 
 
+@pytest.mark.filterwarnings("ignore:kl_weight")  # a strong prior on the data is meant
 def test_a_forest_as_prior_is_asked_in_the_units_of_the_table():
     rows, labels = make_moons(200, noise=0.2, random_state=0)
     rows = 1000 + 50 * rows
     names = np.array(["b", "a"])[labels]
     forest = RandomForestClassifier(20, random_state=0).fit(rows, names)
-    strong = quick(prior=forest, strength=0.9, measurement="batch", epochs=15).fit(
-        rows, names[::-1]
-    )
+    settings = {"strength": 0.9, "measurement": "batch", "epochs": 15, "early_stopping": False}
+    strong = quick(prior=forest, **settings).fit(rows, names[::-1])
     # The labels are in disorder: only the prior says which moon is which.
     assert (strong.predict(rows) == forest.predict(rows)).mean() > 0.9
 
@@ -205,7 +205,8 @@ def test_a_network_of_ones_own():
         ({"epochs": 0}, ValueError, "epochs must be at least 1"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"members": 0}, ValueError, "at least 1 member"),
-        ({"early_stopping": True, "patience": 0}, ValueError, "patience must be at least 1"),
+        ({"validation_fraction": 0.2, "patience": 0}, ValueError, "patience must be at least 1"),
+        ({"validation_fraction": 1.0}, ValueError, "validation_fraction must lie between 0 and 1"),
     ],
 )
 def test_wrong_settings_are_named_in_fit(settings, error, message):
@@ -220,11 +221,21 @@ def test_early_stopping_keeps_the_best_weights():
     ).fit(X, noisy)
     scores = classifier.validation_scores_
     assert classifier.n_iter_ == len(scores) == np.argmax(scores) + 1 + 4 < 200
-    held_out = split_rows(noisy, 0.2, classifier.learner_.seed)[1]
-    probs = classifier.predict_proba(X[held_out])[np.arange(18), noisy[held_out]]
+    features = classifier.learner_.table.transform(X)
+    rows = Rows(features, noisy, np.ones(90)).merged()
+    held_out = rows.split(0.2, classifier.learner_.seed)[1]
+    back = classifier.learner_.table.inverse(held_out.features)
+    probs = classifier.predict_proba(back)[np.arange(18), held_out.labels]
     smoothed = (1 - 1e-4) * probs + 1e-4 / 3
-    assert np.log(smoothed).mean() == pytest.approx(max(scores), abs=1e-5)
+    assert np.log(smoothed).mean() == pytest.approx(max(scores), abs=1e-4)
     assert classifier.learner_.num_data == 72
+
+
+def test_few_rows_are_all_trained_on():
+    few = quick(epochs=4, patience=1, validation_fraction=0.11).fit(X, Y)
+    assert few.learner_.num_data == 90
+    assert few.n_iter_ == 4
+    assert not hasattr(few, "validation_scores_")
 
 
 def test_partial_fit_goes_on_where_it_stopped():

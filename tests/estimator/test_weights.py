@@ -9,7 +9,7 @@ import felbo
 from felbo.estimator import FunctionSpaceClassifier
 from felbo.estimator.checks import checked_weights
 from felbo.estimator.objective import WeightedELBO, weighted_nll
-from felbo.estimator.rows import Rows, as_loader, split_rows
+from felbo.estimator.rows import Rows, as_loader
 
 X, Y = make_blobs(40, centers=3, cluster_std=2.0, random_state=0)
 COUNTS = np.random.default_rng(0).integers(0, 4, 40)
@@ -103,11 +103,39 @@ def test_batches_hold_every_row_once_in_nearly_equal_sizes():
 
 def test_held_out_rows_have_their_share_of_every_class():
     labels = np.repeat([0, 1, 2], [60, 30, 10])
-    train, held_out = split_rows(labels, 0.2, seed=0)
-    assert np.bincount(labels[held_out]).tolist() == [12, 6, 2]
-    assert sorted([*train, *held_out]) == list(range(100))
-    # A class of a single row cannot be shared out.
-    assert len(split_rows(np.array([0, 0, 0, 1]), 0.25, seed=0)[1]) == 1
+    rows = Rows(np.arange(100, dtype=np.float32)[:, None], labels, np.ones(100))
+    train, held_out = rows.split(0.2, seed=0)
+    assert np.bincount(held_out.labels).tolist() == [12, 6, 2]
+    together = np.concatenate([train.features, held_out.features])[:, 0]
+    assert sorted(together) == list(range(100))
+    other = rows.split(0.2, seed=1)[1]
+    assert not np.array_equal(other.features, held_out.features)
+
+
+def test_a_row_of_large_weight_is_shared_out_as_equal_rows_would_be():
+    rows = Rows(np.eye(2, dtype=np.float32), np.array([0, 1]), np.array([30.0, 50.0]))
+    train, held_out = rows.split(0.1, seed=0)
+    assert train.weights.tolist() == [27.0, 45.0]
+    assert held_out.weights.tolist() == [3.0, 5.0]
+
+
+def test_early_stopping_sees_weights_as_equal_rows():
+    classifiers = [quick(epochs=30, early_stopping=True, patience=3) for _ in range(2)]
+    counts = 1 + 4 * COUNTS
+    weighted = classifiers[0].fit(X, Y, sample_weight=counts)
+    repeated = classifiers[1].fit(X.repeat(counts, 0), Y.repeat(counts))
+    assert weighted.n_iter_ == repeated.n_iter_
+    np.testing.assert_allclose(weighted.validation_scores_, repeated.validation_scores_, rtol=1e-4)
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-4)
+
+
+def test_whole_weights_count_and_others_are_relative():
+    np.testing.assert_array_equal(checked_weights([2, 0, 3], 3), [2, 0, 3])
+    np.testing.assert_allclose(checked_weights([0.1, 0.0, 0.3], 3), [0.5, 0.0, 1.5])
+    small = quick().fit(X, Y, sample_weight=np.full(40, 0.25 / 40))
+    plain = quick().fit(X, Y)
+    assert small.learner_.num_data == pytest.approx(40)
+    np.testing.assert_allclose(small.predict_proba(X), plain.predict_proba(X), rtol=1e-4)
 
 
 @pytest.mark.parametrize(

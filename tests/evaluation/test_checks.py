@@ -38,7 +38,7 @@ def test_what_is_no_probability_is_refused(probs, message):
         ([[1, 0], [1, 0], [0, 1]], ValueError, "argmax"),
         ([0, 1, 2], ValueError, "0 … 1"),
         ([0, 1, -1], ValueError, "from -1"),
-        ([0.0, 1.0, 0.5], TypeError, "no integers"),
+        ([0.0, 1.0, 0.5], TypeError, "not integers"),
         (["a", "b", "a"], TypeError, "LabelEncoder"),
     ],
 )

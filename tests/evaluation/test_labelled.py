@@ -69,7 +69,7 @@ def test_a_list_of_networks():
         (X, TypeError, "pair"),
         ((X, Y[:10]), ValueError, r"\[50\], got \[10\]"),
         ((X, torch.eye(3)[Y]), ValueError, "argmax"),
-        ((X, Y + 0.5), TypeError, "no integers"),
+        ((X, Y + 0.5), TypeError, "not integers"),
         ((X[:0], Y[:0]), ValueError, "nothing to predict"),
         (DataLoader(TensorDataset(X), 7), TypeError, "pair"),
     ],

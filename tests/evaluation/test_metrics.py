@@ -103,7 +103,7 @@ NAN[1, 0] = torch.nan
     [
         (HALF[:, 0], torch.zeros(3), r"got \[3\] and \[3\]"),
         (HALF, torch.zeros(2), r"got \[3, 2\] and \[2\]"),
-        (HALF, HALF, r"no integers"),
+        (HALF, HALF, r"not integers"),
         (HALF[:0], torch.zeros(0), "at least one item"),
         (10 * HALF, torch.zeros(3), "apply softmax to logits"),
         (torch.tensor([[1.5, -0.5]]), torch.zeros(1), "apply softmax to logits"),
@@ -111,8 +111,8 @@ NAN[1, 0] = torch.nan
         (Prediction(NAN, NAN), torch.zeros(3), "probabilities of item 1 hold NaN"),
         (HALF, torch.tensor([0, 2, 1]), "0 … 1.*from 0 to 2"),
         (HALF, torch.tensor([0, -1, 1]), "from -1 to 1"),
-        (HALF, torch.tensor([0.0, 0.5, 1.0]), "values that are no integers"),
-        (HALF, torch.tensor([0.0, torch.nan, 1.0]), "values that are no integers"),
+        (HALF, torch.tensor([0.0, 0.5, 1.0]), "values that are not integers"),
+        (HALF, torch.tensor([0.0, torch.nan, 1.0]), "values that are not integers"),
         (HALF, np.array(["a", "b", "a"]), "LabelEncoder"),
     ],
 )

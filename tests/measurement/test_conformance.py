@@ -105,7 +105,7 @@ def test_integers_are_moved_but_not_computed_with(name, build, shape):
     if name in MOVES_ONLY:
         assert made(x).dtype == torch.int64
     else:
-        with pytest.raises(TypeError, match=r"needs floating inputs, got torch\.int64"):
+        with pytest.raises(TypeError, match=r"needs floating-point inputs, got torch\.int64"):
             made(x)
 
 

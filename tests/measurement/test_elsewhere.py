@@ -89,9 +89,9 @@ def test_sets_with_a_size_of_their_own_keep_it():
 
 
 def test_what_it_cannot_work_with_is_refused():
-    with pytest.raises(ValueError, match=r"got shape \[4, 5, 6\]. Give the parts yourself"):
+    with pytest.raises(ValueError, match=r"got shape \[4, 5, 6\]. Pass the parts"):
         Elsewhere()(torch.rand(4, 5, 6))
-    with pytest.raises(ValueError, match=r"got tuple\. Give the parts yourself"):
+    with pytest.raises(ValueError, match=r"got tuple\. Pass the parts"):
         Elsewhere()((torch.rand(4, 5), torch.rand(4)))
     with pytest.raises(ValueError, match="which is empty"):
         Elsewhere()(torch.rand(0, 5))

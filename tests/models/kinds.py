@@ -21,6 +21,7 @@ from felbo.models import (
     Rank1,
     StochasticClassifier,
     SubnetworkLaplace,
+    Tempered,
 )
 from felbo.networks import mlp
 
@@ -102,6 +103,10 @@ KINDS = {
     "Radial": Kind(lambda new: Radial(new(), **FEW), lambda net: Radial(net, rho=-40.0)),
     "Rank1": Kind(lambda new: Rank1(new(), 2), lambda net: Rank1(net, 1, rho=-40.0)),
     "SubnetworkLaplace": Kind(lambda new: fitted(new()), no_spread),
+    "Tempered": Kind(
+        lambda new: Tempered(MCDropout(new(), 0.1, **FEW), 2.0),
+        lambda net: Tempered(MAP(net), 1.0),
+    ),
 }
 DETERMINISTIC = {"MAP", "ConcentrationNetwork"}
 # A Laplace posterior is computed, not trained by gradients.

@@ -112,7 +112,7 @@ def test_skip_leaves_layers_without_dropout():
     assert torch.equal(seen[1], network_inputs)
     positive = torch.relu(model.network[1](network_inputs))
     assert ((seen[3] == 0) & (positive > 0)).any()
-    with pytest.raises(ValueError, match="leave skip away"):
+    with pytest.raises(ValueError, match="omit skip"):
         MCDropout(two_linear(), skip=("0",))
 
 

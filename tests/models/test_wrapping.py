@@ -47,7 +47,7 @@ def test_other_places_and_logarithms_of_a_softmax_are_accepted():
 def test_an_ensemble_takes_a_function_that_builds_networks():
     with pytest.raises(TypeError, match=r"got the network Sequential itself.*from_networks"):
         Ensemble(network())
-    with pytest.raises(TypeError, match=r"got list; for networks that exist.*from_networks"):
+    with pytest.raises(TypeError, match=r"got list; for existing networks.*from_networks"):
         Ensemble([network()])
     with pytest.raises(TypeError, match="Expected a network"):
         Ensemble(lambda: None, 2)

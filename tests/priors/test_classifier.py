@@ -168,7 +168,7 @@ def test_labels_that_do_not_fit_are_refused_when_the_prior_is_made(labels, setti
 def test_an_estimator_that_does_not_name_its_columns_must_have_them_all_in_order():
     with pytest.raises(ValueError, match="Counting has no classes_"):
         ClassifierPrior(Counting(half), num_classes=3)(torch.zeros(1, 2))
-    with pytest.raises(ValueError, match="leave `classes` away"):
+    with pytest.raises(ValueError, match="omit `classes`"):
         ClassifierPrior(Counting(half), classes=["a", "b"])(torch.zeros(1, 2))
     assert ClassifierPrior(Counting(half), num_classes=2)(torch.zeros(1, 2)).batch_shape == (1,)
 

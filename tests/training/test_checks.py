@@ -72,7 +72,7 @@ def test_labels_anywhere_in_the_data(batch_size):
     refused(model, (x, y), ValueError, r"0 … 1.*from 0 to 2", batch_size=batch_size)
     y[49] = -100
     refused(model, (x, y), ValueError, "from -100 to 1", batch_size=batch_size)
-    refused(model, (x, y / 3), TypeError, "values that are no integers", batch_size=batch_size)
+    refused(model, (x, y / 3), TypeError, "values that are not integers", batch_size=batch_size)
     refused(model, (x, y[:7]), ValueError, "x has 50 items and y 7", batch_size=batch_size)
     words = np.array(["cat", "dog"])[data()[1]]
     refused(model, (x, words), TypeError, "LabelEncoder", batch_size=batch_size)
@@ -89,7 +89,7 @@ def test_a_last_batch_of_one_under_batch_normalisation(loader):
     makers = (felbo.MAP, felbo.MCDropout, lambda net: felbo.Ensemble.from_networks([net]))
     for make in makers:
         given, options = source(49)
-        message = r"last batch would hold 1 .*more than 1 value per channel.*drop_last=True"
+        message = r"last batch would hold 1 .*more than one value per channel.*drop_last=True"
         refused(make(normalised()), given, ValueError, message, **options)
         fit(make(normalised()), source(50)[0], **options)
     # One item serves where the normalisation is frozen, or where there is none.
@@ -97,6 +97,28 @@ def test_a_last_batch_of_one_under_batch_normalisation(loader):
     frozen[1].eval()
     for net in (frozen, network()):
         fit(felbo.MAP(net), given, **options)
+
+
+def test_a_last_batch_of_one_where_it_does_not_come_alone():
+    """With points beside it, or for every member of a rank-1 model."""
+    measurement = felbo.measurement.Mixture(felbo.measurement.Batch(), torch.neg)
+    fit(felbo.MAP(normalised()), data(49), elbo(measurement=measurement), batch_size=16)
+    model = felbo.Rank1(normalised(), members=4)
+    fit(model, data(49), elbo(num_samples=4), batch_size=16)
+
+
+def test_objectives_may_use_the_inputs_as_they_like():
+    x, y = data()
+
+    def weighted(model, inputs, labels):
+        features, weights = inputs
+        nll = nn.functional.cross_entropy(model(features)[0], labels, reduction="none")
+        loss = (weights * nll).mean()
+        return felbo.Loss(loss, loss, 0 * loss)
+
+    history = fit(felbo.MAP(normalised()), ((x, torch.ones(50)), y), weighted, batch_size=10)
+    assert history.nll[-1] < history.nll[0]
+    refused(felbo.MAP(network()), ((x, x[:, 0]), y + 1), IndexError, "out of bounds", weighted)
 
 
 def test_a_last_batch_of_one_where_it_has_more_than_one_pixel():
@@ -118,7 +140,7 @@ def test_a_last_batch_of_one_where_it_has_more_than_one_pixel():
 
 def test_batches_smaller_than_the_members_of_a_rank_1_model():
     model = felbo.Rank1(network(), members=4)
-    message = "last batch would hold 2 .*cannot be split over 4 members"
+    message = "last batch would hold 2 .*Rank1 needs at least 4.*drop_last=True"
     refused(model, data(), ValueError, message, batch_size=16)
     fit(model, data(52), batch_size=16)
     # Four draws give every item to every member.

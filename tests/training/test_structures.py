@@ -82,7 +82,7 @@ def predicted(kind, network, x, source, *, finetune=False):
     net, (data, options) = network(), given(x, source)
     options.update(epochs=1, learning_rate=0.05, seed=1, progress=False)
     if finetune:
-        model = felbo.finetune(net, elbo(), data, model=KINDS[kind], **options)
+        model = felbo.finetune(net, data, elbo(), model=KINDS[kind], **options)
     else:
         model = KINDS[kind](net)
         felbo.fit(model, elbo(), data, **options)
@@ -153,6 +153,10 @@ OBJECTIVES = {
     "belief matching": (
         felbo.ConcentrationNetwork,
         lambda: felbo.BeliefMatching(felbo.UniformPrior(2)),
+    ),
+    "prior network": (
+        felbo.ConcentrationNetwork,
+        lambda: felbo.PriorNetwork(felbo.measurement.Augmented(negated)),
     ),
     "evidential": (felbo.ConcentrationNetwork, lambda: felbo.Evidential(annealing_steps=10)),
 }

@@ -14,12 +14,12 @@ from felbo.cli import data, experiments
 from felbo.cli.demo import demo
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
 
-# What a user can put right: the message says how, and a traceback would only hide it.
+# Errors that the user can fix: their messages say how, and a traceback would hide them.
 EXPECTED = (CorruptDataError, DownloadError, MissingDataError, OutputFolderError)
 
 
 class _Commands(TyperGroup):
-    """Commands that end with a message and exit code 1 where an error is the user's to mend."""
+    """Command group that prints expected errors without a traceback and exits with code 1."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

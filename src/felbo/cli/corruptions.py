@@ -39,7 +39,7 @@ SeedOption = Annotated[int, typer.Option(help="Seed of the random numbers.", min
 
 
 def corruptible(name: str) -> str:
-    """Turn a data set down that the benchmark does not corrupt."""
+    """Typer callback that rejects data sets outside the benchmark."""
     try:
         check_dataset(name)
     except ValueError as error:
@@ -51,12 +51,12 @@ def corrupt(
     name: Annotated[str, typer.Argument(help="cifar10 or cifar100.", callback=corruptible)],
     out: Annotated[
         Path,
-        typer.Option(help="Folder; <data root>/CIFAR-10-C makes it what felbo reads by default."),
+        typer.Option(help="Folder; felbo reads <data root>/CIFAR-10-C by default."),
     ],
     root: RootOption = None,
     seed: SeedOption = 0,
     limit: Annotated[
-        int | None, typer.Option(help="Only the first so many test images.", min=1)
+        int | None, typer.Option(help="Number of test images, from the start.", min=1)
     ] = None,
 ) -> None:
     """Write the test images under 19 corruptions at 5 severities, in the published layout.
@@ -104,12 +104,12 @@ def show_corruptions(
     name: Annotated[str, typer.Argument(help="cifar10 or cifar100.", callback=corruptible)] = (
         "cifar10"
     ),
-    out: Annotated[Path, typer.Option(help="The picture.")] = Path("corruptions.png"),
+    out: Annotated[Path, typer.Option(help="Image file to write.")] = Path("corruptions.png"),
     root: RootOption = None,
     seed: SeedOption = 0,
     images: Annotated[int, typer.Option(help="Test images to show.", min=1, max=10)] = 3,
 ) -> None:
-    """Draw all 19 corruptions at all 5 severities on one sheet, and print how much they change."""
+    """Draw all 19 corruptions at all 5 severities, and print their mean change of a pixel."""
     sheet: dict[tuple[str, int], Tensor] = {}
     table = Table(title=f"mean absolute change of a byte, first {CHUNK} test images")
     for heading in ("corruption", *map(str, SEVERITIES)):

@@ -1,4 +1,4 @@
-"""`felbo data`: see, fetch, verify and corrupt the data sets."""
+"""`felbo data`: list, fetch, verify and corrupt the data sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ from felbo.data import (
 from felbo.data.location import fetch_command
 from felbo.data.registry import SOURCE_NAMES, Source
 
-app = typer.Typer(help="See, fetch, verify and corrupt the data sets.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch, verify and corrupt the data sets.", no_args_is_help=True)
 app.command("corrupt")(corruptions.corrupt)
 app.command("show-corruptions")(corruptions.show_corruptions)
 
@@ -33,7 +33,7 @@ STYLES = {FileState.GOOD: "green", FileState.BAD: "bold red", FileState.MISSING:
 
 
 def known_name(name: str | None) -> str | None:
-    """Turn a name out of the registry down before a command starts."""
+    """Typer callback that rejects names outside the registry."""
     if name is not None:
         try:
             source_info(name)
@@ -44,7 +44,7 @@ def known_name(name: str | None) -> str | None:
 
 @app.command("list")
 def list_datasets(root: RootOption = None) -> None:
-    """List the data sets: what is there, where, and how large."""
+    """List the data sets with their size, and which files are present."""
     base = data_root(root)
     table = Table()
     for heading in ("name", "data set", "classes", "train / test", "image", "on disk", "files"):
@@ -85,7 +85,7 @@ def fetch_dataset(
     ],
     root: RootOption = None,
 ) -> None:
-    """Download a data set, or the files of it that are missing or bad."""
+    """Download the missing or bad files of a data set."""
     try:
         folder = fetch(name, root)
     except (DownloadError, CorruptDataError) as error:
@@ -100,7 +100,7 @@ def verify_datasets(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A data set; without it, every data set of which files are here.",
+            help="A data set; by default every data set with at least one file present.",
             callback=known_name,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""`felbo demo`: the method in one picture."""
+"""`felbo demo`: train on two moons and draw the predictions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from rich.console import Console
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the picture and its numbers.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the figure and its numbers.")] = Path("demo"),
     epochs: Annotated[
         int | None, typer.Option(help="Training steps per panel; 1000 unless given.", min=1)
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes, one torch thread each.", min=1)] = 2,
 ) -> None:
     """Train three kinds of model on two moons, without and with three priors over predictions."""
-    from felbo.paper import two_moons  # slow to import, and not needed for --help
+    from felbo.paper import two_moons  # imported lazily: slow, and not needed for --help
 
     console = Console()
     console.print(

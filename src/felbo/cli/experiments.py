@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-# The experiments bring scikit-learn, matplotlib and training with them, so that each command
-# imports them itself: `felbo --help` needs none of it.
+# Each command imports the experiments lazily: they pull in scikit-learn and matplotlib, which
+# `felbo --help` does not need.
 if TYPE_CHECKING:
     from felbo.paper.compare import Comparison
     from felbo.paper.results import Summary
@@ -59,7 +59,7 @@ def reproduce(
         raise typer.BadParameter(str(error)) from error
     console.print(f"Table:  {outcome.table}\nFigure: {outcome.figure}", soft_wrap=True)
     comparisons = compare_with_published(outcome.summaries, study.compared_with)
-    # A curve of hundreds of steps is for the figure; as columns nobody could read it.
+    # Curves with hundreds of steps are shown in the figure only: too many columns for a table.
     if not comparisons and len({s.shift for s in outcome.summaries}) <= 12:
         console.print(_measured_table(study, outcome.summaries))
     _print_claims(study, outcome.summaries)

@@ -1,4 +1,4 @@
-"""Data sets from their publishers' files, and what is done to images before a network sees them.
+"""Image data sets (download, verify, load) and image transforms (scale, rotate, corrupt).
 
 >>> from felbo import data
 >>> data.NAMES

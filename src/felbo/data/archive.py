@@ -1,4 +1,4 @@
-"""Unpack a published archive without trusting what it says about itself."""
+"""Safe extraction of expected files from a tar.gz archive."""
 
 import gzip
 import hashlib
@@ -20,17 +20,18 @@ CHUNK = 1 << 20
 def extract_expected(
     archive: Path, folder: Path, files: Iterable[DataFile], *, remedy: str = ""
 ) -> None:
-    """Take the expected members, and no others, out of a tar.gz archive.
+    """Extract the expected members, and no others, from a tar.gz archive.
 
-    A member counts when it is a regular file called `<folder name>/<file name>`; links, devices,
-    absolute paths and everything unexpected are passed over. Its target is made from the registry's
-    name, never from the archive's, and it is moved into place only after its md5 was checked.
+    A member is extracted if it is a regular file named `<folder name>/<file name>`; links, devices,
+    absolute paths and everything unexpected are skipped. The target path is built from the name in
+    the registry, never from the archive's, and the file is moved into place only after its md5 was
+    checked.
 
     Args:
         archive: The archive.
-        folder: The data set's folder; created where needed.
-        files: What to take out.
-        remedy: What an error tells the reader to do.
+        folder: The data set's folder; created if missing.
+        files: The files to extract.
+        remedy: Appended to error messages: what the user should do.
 
     Raises:
         CorruptDataError: An archive that cannot be read, a member with another md5, or one missing.
@@ -60,7 +61,7 @@ def extract_expected(
 def _store(content: IO[bytes], folder: Path, file: DataFile, archive: Path, remedy: str) -> None:
     part = folder / f"{file.name}.part"
     digest = hashlib.md5(usedforsecurity=False)
-    # Made anew: a link that lies under this name is taken away, not followed.
+    # Remove first: a symlink of this name must not be followed.
     part.unlink(missing_ok=True)
     try:
         with part.open("xb") as target:

@@ -9,7 +9,7 @@ __all__ = ["random_crop", "random_crop_flip", "random_flip"]
 def random_crop_flip(
     images: Tensor, *, padding: int = 4, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Shift each image at random and mirror every other one: the usual augmentation of CIFAR.
+    """Random crop and random horizontal flip of each image: the usual augmentation of CIFAR.
 
     :func:`random_crop`, then :func:`random_flip`.
 
@@ -34,7 +34,7 @@ def random_crop_flip(
 def random_crop(
     images: Tensor, *, padding: int = 4, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Pad each image with zeros on all sides and cut a random piece of the original size.
+    """Pad each image with zeros on all sides and crop it at random to its original size.
 
     out[b, c, i, j] = padded[b, c, i + u_b, j + v_b],  u_b, v_b ~ uniform{0, …, 2 · padding}
 
@@ -70,7 +70,7 @@ def random_crop(
 
 
 def random_flip(images: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
-    """Mirror each image left to right with probability 1/2.
+    """Flip each image horizontally with probability 1/2.
 
     Args:
         images: [B, C, H, W].
@@ -95,16 +95,16 @@ def random_flip(images: Tensor, *, generator: torch.Generator | None = None) -> 
 
 def _draw(count: int, bound: int, images: Tensor, generator: torch.Generator | None) -> Tensor:
     """Integers [count, B] uniform in 0 … bound − 1, on the images' device."""
-    # Drawn where the generator lives: one on the CPU then gives the same crops on every device.
+    # Drawn on the generator's device: a CPU generator then gives the same crops on every device.
     device = images.device if generator is None else generator.device
     numbers = torch.randint(bound, (count, len(images)), generator=generator, device=device)
     return numbers.to(images.device)
 
 
 def _like(result: Tensor, images: Tensor) -> Tensor:
-    """Lay the result out in memory as the images are."""
+    """Return the result in the memory format of the images."""
     channels_last = images.is_contiguous(memory_format=torch.channels_last)
-    # A single channel is both; the plain layout is what everything else expects then.
+    # With a single channel the images are contiguous in both formats; prefer the default one.
     if channels_last and not images.is_contiguous():
         return result.contiguous(memory_format=torch.channels_last)
     return result.contiguous()

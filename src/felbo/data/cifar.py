@@ -1,8 +1,8 @@
-"""The python batches of CIFAR: pickles, read without letting them run anything.
+"""Read the pickled batches of CIFAR without executing code from the pickle.
 
-A pickle from the network can name any importable function and call it; even numpy's own array type
-can be made to read memory that is not its own. So no name is looked up: the four that a batch needs
-get stand-ins written here, which accept an array of bytes, and every other name is refused.
+A pickle from the network can import any function and call it; even numpy's own array type can be
+made to read foreign memory. So nothing is imported: the four names that a batch needs are mapped to
+stand-ins defined here, which accept an array of bytes, and every other name is refused.
 """
 
 import io
@@ -21,7 +21,7 @@ __all__ = ["CifarBatch", "parse_cifar_batch"]
 
 
 class _Dtype:
-    """Stands in for ``numpy.dtype``: remembers the name, and ignores byte order and the like."""
+    """Stand-in for ``numpy.dtype``: stores the name, and ignores byte order and other state."""
 
     def __init__(self, name: object, *_: object) -> None:
         self.name = name.decode() if isinstance(name, bytes) else str(name)
@@ -31,7 +31,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands in for a numpy array that is being rebuilt; takes unsigned bytes only."""
+    """Stand-in for a numpy array that is being unpickled; accepts unsigned bytes only."""
 
     values: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 
@@ -48,7 +48,7 @@ def _rebuild(*_: object) -> _Array:
     return _Array()
 
 
-# Named in the files as an argument of the rebuilding function, and never to be called.
+# The files pass it as an argument to the reconstruction function; it is never called.
 _ARRAY_TYPE = object()
 STAND_INS: dict[tuple[str, str], Any] = {
     # numpy moved its core from numpy.core to numpy._core.
@@ -67,7 +67,7 @@ class CifarBatch(NamedTuple):
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler that knows arrays of bytes and plain Python values, and nothing else."""
+    """Unpickler restricted to arrays of bytes and plain Python values."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in STAND_INS:
@@ -82,9 +82,9 @@ def parse_cifar_batch(
 
     Args:
         pickled: The whole file.
-        num_classes: K; labels are to lie in 0 … K − 1.
-        source: What to call the file in an error.
-        remedy: What an error tells the reader to do.
+        num_classes: K; labels must lie in 0 … K − 1.
+        source: Name of the file in error messages.
+        remedy: Appended to error messages: what the user should do.
 
     Raises:
         CorruptDataError: Not a pickle, a pickle that names anything but arrays of bytes (it is not

@@ -28,7 +28,7 @@ CIFAR10 = (
     "truck",
 )
 
-# Split from a string, because a literal would take a line for each of the hundred.
+# Split from a string, because the formatter would put each of the hundred names on its own line.
 CIFAR100 = tuple(
     """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus

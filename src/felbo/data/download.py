@@ -1,4 +1,4 @@
-"""Fetch files from their mirrors: resumed, checked, and only then moved into place."""
+"""Download files from mirrors: resumable, verified by md5, then moved into place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from felbo.data.integrity import FileState, report
 from felbo.data.location import data_root, fetch_command
 from felbo.data.registry import DataFile, Source, source_info
 
-# Imported where a download starts: they take as long as a tenth of torch, and few calls need them.
+# Imported lazily: their import takes a tenth as long as that of torch, and few calls need them.
 if TYPE_CHECKING:
     import requests
     from rich.progress import Progress
@@ -24,10 +24,10 @@ CONNECT_AND_READ_TIMEOUT = (10.0, 60.0)
 
 
 def fetch(name: str, root: str | os.PathLike[str] | None = None, *, progress: bool = True) -> Path:
-    """Make sure that every file of a data set is there and has its published hash.
+    """Download a data set: afterwards every file exists and has its published hash.
 
-    Good files are left alone, missing and bad ones are downloaded. Processes that fetch the same
-    data set at once wait for one another.
+    Good files are kept, missing and bad ones are downloaded. A file lock makes processes that fetch
+    the same data set wait for each other.
 
     Args:
         name: The data set.
@@ -69,25 +69,24 @@ def _fetch_archive(
     download_file(archive, info.mirrors, base, progress=progress)
     remedy = f"Delete the archive and run `{fetch_command(info.name, base)}` again."
     extract_expected(packed, base / info.folder, wanted, remedy=remedy)
-    if not was_there:  # an archive that somebody put there is theirs to keep
+    if not was_there:  # keep an archive that the user put there
         packed.unlink()
 
 
 def download_file(
     file: DataFile, mirrors: tuple[str, ...], folder: Path, *, progress: bool = True
 ) -> Path:
-    """Download one file from the first mirror that delivers it whole.
+    """Download one file from the first mirror that delivers it completely.
 
-    What arrived before an interruption stays in `<name>.part` and is carried on from, on whichever
-    mirror answers next. Content with another hash is thrown away; when part of it came from an
-    earlier attempt, the same mirror is asked once more for the whole file, since the first part may
-    have been the bad one.
+    An interrupted download stays in `<name>.part` and is resumed, from any mirror. Content with
+    another hash is deleted; if part of it came from an earlier attempt, the whole file is requested
+    once more from the same mirror, since the earlier part may have been the bad one.
 
     Raises:
         DownloadError: Every mirror failed.
     """
     part = folder / f"{file.name}.part"
-    if part.is_symlink():  # to be carried on from, but not into a file elsewhere
+    if part.is_symlink():  # never write through a link into a file elsewhere
         part.unlink()
     failures: list[str] = []
     for mirror in mirrors:
@@ -102,13 +101,13 @@ def download_file(
     raise DownloadError(
         f"{file.name} could not be downloaded to {folder}; tried\n"
         + "\n".join(failures)
-        + "\nCheck the connection and run the same command again: a download that was interrupted"
-        " carries on where it stopped."
+        + "\nCheck the connection and run the same command again: "
+        "interrupted downloads are resumed."
     )
 
 
 def _attempt(url: str, file: DataFile, folder: Path, part: Path, progress: bool) -> str | None:
-    """Try one address; None on success, else what went wrong."""
+    """Try one URL; return None on success, else the reason of the failure."""
     import pooch
     import requests
 
@@ -121,7 +120,7 @@ def _attempt(url: str, file: DataFile, folder: Path, part: Path, progress: bool)
             downloader=_ResumingDownloader(part, progress),
         )
     except requests.ConnectionError as error:
-        # Its text repeats the address and every exception below it.
+        # The error's own text repeats the URL and the whole chain of exceptions.
         return f"no connection ({type(error).__name__})"
     except requests.RequestException as error:
         return f"{type(error).__name__}: {error}"
@@ -138,16 +137,16 @@ class _ResumingDownloader:
         self.progress = progress
 
     def __call__(self, url: str, output_file: str, pooch: object, check_only: bool = False) -> None:
-        """Complete the part file, then hand it over to pooch to be checked and moved."""
+        """Complete the part file, then pass it to pooch, which checks its hash and moves it."""
         import requests
 
         have = self.part.stat().st_size if self.part.exists() else 0
-        # identity: a server must not unpack or repack a .gz on the way, the hash is of the file.
+        # identity: the server must not re-encode a .gz, since the hash is that of the file itself.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
         with requests.get(
             url, headers=headers, stream=True, timeout=CONNECT_AND_READ_TIMEOUT
         ) as response:
-            # 416: there is nothing beyond what is here, so the part is whole; its hash will tell.
+            # 416: no bytes beyond those we have, so the part may be complete; its hash decides.
             if not (have and response.status_code == requests.codes.range_not_satisfiable):
                 response.raise_for_status()
                 self._receive(response, have, Path(url).name)
@@ -155,7 +154,7 @@ class _ResumingDownloader:
 
     def _receive(self, response: requests.Response, have: int, label: str) -> None:
         resuming = response.status_code == 206  # partial content
-        start = have if resuming else 0  # 200: the server sends all of it again
+        start = have if resuming else 0  # 200: the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = start + int(length) if length is not None else None
         with _progress_bar(self.progress) as bar, self.part.open("ab" if start else "wb") as target:

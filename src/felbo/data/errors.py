@@ -1,4 +1,4 @@
-"""What can go wrong with a data file, each with the way out in its message."""
+"""Exceptions for missing, corrupt and undownloadable data files."""
 
 from pathlib import Path
 from typing import Any
@@ -7,13 +7,13 @@ __all__ = ["CorruptDataError", "DownloadError", "MissingDataError"]
 
 
 class CorruptDataError(ValueError):
-    """A file is there but is not what its publisher put out.
+    """A file exists but its content is not the published one.
 
     Args:
         source: The file.
-        expected: What it should hold.
-        came: What it holds.
-        remedy: What to do about it; left out where the file is the caller's own.
+        expected: What it should contain.
+        came: What it contains.
+        remedy: What the user should do; empty if the file is the caller's own.
     """
 
     def __init__(self, source: Path | str, *, expected: str, came: str, remedy: str = "") -> None:
@@ -21,8 +21,8 @@ class CorruptDataError(ValueError):
         super().__init__(f"{message} {remedy}".rstrip())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An error of a worker process is pickled on its way to the caller; by default it would be
-        # made anew from its message alone, without the keyword arguments.
+        # Errors of worker processes are pickled; by default unpickling would call the constructor
+        # with the message alone, without the required keyword arguments.
         return _with_message, self.args
 
 
@@ -31,8 +31,8 @@ def _with_message(message: str) -> CorruptDataError:
 
 
 class MissingDataError(FileNotFoundError):
-    """A file is neither on this machine nor to be had from any of its mirrors."""
+    """A file was not found on this machine and was not downloaded."""
 
 
 class DownloadError(OSError):
-    """No mirror delivered the file; the message names each one and what it answered."""
+    """No mirror delivered the file; the message lists each mirror and its failure."""

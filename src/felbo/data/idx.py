@@ -1,4 +1,4 @@
-"""The idx format of MNIST: a big-endian header, then the raw bytes of one array.
+"""Read the idx format of MNIST: a big-endian header, then the raw bytes of one array.
 
 The header is two zero bytes, a type code (8: unsigned byte), the number of axes, and each axis'
 length as a 32-bit integer. Files are gzipped; gzip's own checksum catches flipped bits.
@@ -26,15 +26,15 @@ def parse_idx(compressed: bytes, *, num_axes: int, source: Path | str, remedy: s
     Args:
         compressed: The whole file.
         num_axes: 3 for images, 1 for labels.
-        source: What to call the file in an error.
-        remedy: What an error tells the reader to do.
+        source: Name of the file in error messages.
+        remedy: Appended to error messages: what the user should do.
 
     Returns:
         A uint8 tensor of the shape in the header.
 
     Raises:
-        CorruptDataError: Truncated or damaged gzip, wrong magic number, or a length that the header
-            does not announce.
+        CorruptDataError: Truncated or damaged gzip, wrong magic number, or a length that does not
+            match the header.
     """
     try:
         raw = gzip.decompress(compressed)
@@ -65,5 +65,5 @@ def parse_idx(compressed: bytes, *, num_axes: int, source: Path | str, remedy: s
         )
     if not math.prod(shape):
         return torch.empty(shape, dtype=torch.uint8)
-    # bytearray: torch shares memory with the buffer, and bytes must stay immutable.
+    # bytearray: torch shares memory with the buffer, which must be writable.
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8, offset=header_size).view(shape)

@@ -1,4 +1,4 @@
-"""Is a file on disk what its publisher put out?"""
+"""Verify data files against their published md5 hashes."""
 
 import hashlib
 from enum import Enum
@@ -14,7 +14,7 @@ __all__ = ["FileReport", "FileState", "check_bytes", "verify"]
 
 
 class FileState(Enum):
-    """The three things a check can find."""
+    """Result of checking one file."""
 
     GOOD = "good"
     BAD = "bad"
@@ -22,7 +22,7 @@ class FileState(Enum):
 
 
 class FileReport(NamedTuple):
-    """One checked file; `size` in bytes and `md5` are None where it is missing."""
+    """One checked file; `size` (in bytes) and `md5` are None if the file is missing."""
 
     path: Path
     state: FileState
@@ -47,7 +47,7 @@ def verify(name: str, root: str | PathLike[str] | None = None) -> list[FileRepor
 
 
 def report(path: Path, file: DataFile) -> FileReport:
-    """Hash one file, in pieces, and compare."""
+    """Hash one file in chunks and compare with the published md5."""
     if not path.is_file():
         return FileReport(path, FileState.MISSING, file.md5)
     with path.open("rb") as stream:
@@ -57,7 +57,7 @@ def report(path: Path, file: DataFile) -> FileReport:
 
 
 def check_bytes(content: bytes, file: DataFile, *, source: Path, remedy: str) -> None:
-    """Refuse content in memory whose hash is not the published one."""
+    """Raise CorruptDataError unless the content has the published md5."""
     md5 = _md5(content).hexdigest()
     if not file.accepts(md5):
         raise CorruptDataError(
@@ -69,5 +69,5 @@ def check_bytes(content: bytes, file: DataFile, *, source: Path, remedy: str) ->
 
 
 def _md5(content: bytes = b"") -> "hashlib._Hash":
-    # The publishers give md5 only; it is used to recognise a file, which FIPS builds must be told.
+    # The publishers give md5 only. FIPS builds of Python allow it if it is not for security.
     return hashlib.md5(content, usedforsecurity=False)

@@ -1,4 +1,4 @@
-"""Where data files lie on this machine."""
+"""Locate the folder of the data files."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ ENVIRONMENT_VARIABLE = "FELBO_DATA"
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder below which each data set has its own: `root`, else `FELBO_DATA`, else the cache.
+    """Return the folder that contains all data sets: `root`, else `FELBO_DATA`, else the cache.
 
     Args:
         root: A folder that takes precedence over the environment.
@@ -22,12 +22,12 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     from_environment = os.environ.get(ENVIRONMENT_VARIABLE)
     if from_environment:
         return Path(from_environment).expanduser().absolute()
-    import pooch  # slow to import, and only needed to find the cache
+    import pooch  # imported lazily: slow, and only needed for the cache folder
 
     return Path(pooch.os_cache("felbo"))
 
 
 def fetch_command(name: str, root: Path) -> str:
-    """The command line that (re)fetches a data set into `root`."""
+    """Return the command line that downloads a data set into `root`."""
     command = f"felbo data fetch {name}"
     return command if root == data_root() else f"{command} --root {root}"

@@ -1,4 +1,4 @@
-"""From bytes to the floats that a network takes."""
+"""Convert uint8 images to floats: scale to a range, or normalise per channel."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def scale(images: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
 
 
 def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Centre and scale each channel by statistics of the training set.
+    """Normalise each channel by the mean and standard deviation of the training set.
 
     x = (byte / 255 − mean_c) / std_c
 
@@ -66,7 +66,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 
 
 def _require_bytes(images: Tensor) -> None:
-    # Floats would have to be guessed to lie in [0, 1] or [0, 255].
+    # For floats, the range [0, 1] or [0, 255] would be a guess.
     if images.dtype != torch.uint8:
         raise TypeError(
             f"Expected uint8 images as felbo.data.load gives them, but got {images.dtype}; "

@@ -1,4 +1,4 @@
-"""What is known of each data set: files, hashes, mirrors, classes, pixel statistics.
+"""Registry of the data sets: files, hashes, mirrors, classes, pixel statistics.
 
 Sources of the constants:
 
@@ -10,12 +10,12 @@ Sources of the constants:
   `keras/src/datasets/fashion_mnist.py`), so its files are accepted as well.
 * Mirrors: the MNIST publisher answers 403 (pytorch/vision#8568) and is left out; the CIFAR
   publisher has been throttled since 2026 (pytorch/vision#9536), so mirrors come first. The bucket
-  that Fashion-MNIST names speaks plain http only and is left out. Any other mirror will do, because
-  no file is used whose hash differs from the published one.
+  that Fashion-MNIST names has no https and is left out. Mirrors need not be trusted, because no
+  file is used whose hash differs from the published one.
 * Pixel statistics: mean and population standard deviation of each channel over every pixel of the
   training images, divided by 255, from counts of the 256 values; `tests/data/test_pixels.py`
   recomputes them. Those of CIFAR-100 are the values quoted throughout public training code
-  (0.5070751592371323, …), rounded, and are recomputed only where its training file is at hand.
+  (0.5070751592371323, …), rounded; the test recomputes them only if the training file is present.
 * Frost textures: `ImageNet-C/create_c/` in https://github.com/hendrycks/robustness, which gives no
   hashes; the md5 are of the files in its master branch at 8190fe32.
 """
@@ -46,30 +46,30 @@ Format = Literal["idx", "cifar"]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A published file; `repackaged_md5` is that of a known copy with the same content."""
+    """A published file; `repackaged_md5` is the md5 of a known copy with the same content."""
 
     name: str
     md5: str
     repackaged_md5: str | None = None
 
     def accepts(self, md5: str) -> bool:
-        """Whether a file with this hash has the published content."""
+        """Return True if a file with this hash has the published content."""
         return md5 in (self.md5, self.repackaged_md5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Published files that lie in one folder: what it takes to find, fetch and check them.
+    """Published files of one folder, with mirrors and hashes to download and verify them.
 
     Attributes:
         name: The name that :func:`felbo.data.fetch` takes.
-        title: The name that people use.
-        homepage: Where its publisher describes it.
-        folder: Where its files lie below the data root.
-        mirrors: Addresses to which a file's name is added, tried in turn.
-        download_bytes: How much a full download transfers.
+        title: Display name.
+        homepage: URL of the publisher's description.
+        folder: Folder of the files, relative to the data root.
+        mirrors: Base URLs, tried in turn; the file name is appended.
+        download_bytes: Size of a full download.
         extra: Files that belong to no split.
-        archive: The one file to download where the publisher packs the others.
+        archive: The archive to download, if the publisher packs the files.
     """
 
     name: str
@@ -123,7 +123,7 @@ class DatasetInfo(Source):
         return self.train if split == "train" else self.test
 
     def split_size(self, split: Split) -> int:
-        """How many images a split has."""
+        """Number of images of a split."""
         return self.num_train if split == "train" else self.num_test
 
 
@@ -272,13 +272,13 @@ REGISTRY: Mapping[str, DatasetInfo] = {
     info.name: info for info in (MNIST_INFO, FASHION_MNIST_INFO, CIFAR10_INFO, CIFAR100_INFO)
 }
 NAMES: tuple[str, ...] = tuple(REGISTRY)
-# What is fetched and checked like a data set but holds no labelled images.
+# Downloaded and verified like data sets, but without labelled images.
 OTHER_SOURCES: Mapping[str, Source] = {FROST.name: FROST}
 SOURCE_NAMES: tuple[str, ...] = (*NAMES, *OTHER_SOURCES)
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Look a data set up by name, with a hint where the name is nearly right.
+    """Look up a data set by name; the error for an unknown name suggests a similar one.
 
     Example:
         >>> dataset_info("cifar10").image_shape
@@ -290,7 +290,7 @@ def dataset_info(name: str) -> DatasetInfo:
 
 
 def source_info(name: str) -> Source:
-    """Look up anything that can be fetched: a data set, or the textures of frost.
+    """Look up anything that can be downloaded: a data set, or the frost textures.
 
     Example:
         >>> len(source_info("frost").files)

@@ -27,7 +27,7 @@ def rotate(
         images: Floats [B, C, H, W] or [B, H, W].
         degrees: The angle φ; positive is counter-clockwise, as an image is viewed.
         fill: Value outside the image, in the images' own units (−1 for black after `scale`).
-        mode: How to read between pixels.
+        mode: Interpolation between pixels.
 
     Returns:
         The rotated images; same shape and type, differentiable in `images`.
@@ -44,7 +44,7 @@ def rotate(
     if rest == 0.0 and (height == width or quarter_turns % 2 == 0):
         return torch.rot90(images, int(quarter_turns % 4), dims=(-2, -1))
     grid = _grid(images, degrees)
-    # One grid serves all images when they are the channels of a single one.
+    # One grid for all images: they become the channels of a single image.
     stacked = images.reshape(1, math.prod(images.shape[:-2]), height, width)
     rotated = F.grid_sample(stacked, grid, mode=mode, padding_mode="zeros", align_corners=False)
     if fill != 0.0:
@@ -56,7 +56,7 @@ def rotate(
 
 
 def _grid(images: Tensor, degrees: float) -> Tensor:
-    """Where each output pixel is read, [1, H, W, 2], in units of half the width and height."""
+    """Sampling grid [1, H, W, 2] for `F.grid_sample`, in units of half the width and height."""
     height, width = images.shape[-2:]
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     theta = images.new_tensor([[cos, -sin * height / width, 0.0], [sin * width / height, cos, 0.0]])

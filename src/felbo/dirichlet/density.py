@@ -26,7 +26,7 @@ def log_normalizer(concentration: Tensor) -> Tensor:
 
 
 def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
-    r"""Log-density of draws, :math:`\sum_k (\alpha_k - 1) \log f_k` less :func:`log_normalizer`.
+    r"""Log-density of draws, :math:`\sum_k (\alpha_k - 1) \log f_k` minus :func:`log_normalizer`.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``.
@@ -73,7 +73,7 @@ def _log_normalizer(alpha: Tensor) -> Tensor:
 
 
 def _check_classes(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
-    # Broadcasting a single class against K would give a number, and a wrong one.
+    # Broadcasting a single class against K would silently give a wrong result.
     if value.shape[-1:] != other.shape[-1:]:
         raise ValueError(
             f"{name} and {other_name} must have the same number of classes in their last "

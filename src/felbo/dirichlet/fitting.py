@@ -1,4 +1,4 @@
-r"""Fit a Dirichlet to draws from the simplex.
+r"""Maximum-likelihood fit of a Dirichlet to draws on the simplex.
 
 The mean of the Dirichlet is that of the draws, :math:`\bar a`; its precision z maximises the
 likelihood. :math:`\alpha = z \bar a`.
@@ -25,9 +25,9 @@ class DirichletFit(NamedTuple):
         concentration: ``precision * mean``, ``[..., K]``.
         precision: Precision z, ``[...]``.
         mean: Mean of the draws, ``[..., K]``.
-        iterations: Newton steps that each item took, ``[...]``, int64; zero where the first look at
-            an end of the bracket shows that the maximum is there.
-        converged: Whether the last step was below the tolerance, ``[...]``, bool.
+        iterations: Number of Newton steps per item, ``[...]``, int64; zero where the maximum is at
+            an end of the bracket.
+        converged: True where the last step was below the tolerance, ``[...]``, bool.
     """
 
     concentration: Tensor
@@ -38,7 +38,7 @@ class DirichletFit(NamedTuple):
 
 
 def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
-    r"""Move probabilities away from the border of the simplex: :math:`(1 - \gamma) f + \gamma / K`.
+    r"""Smooth probabilities away from 0: :math:`(1 - \gamma) f + \gamma / K`.
 
     Args:
         probs: Probabilities, ``[..., K]``.
@@ -57,19 +57,20 @@ def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
 
 
 def spread(probs: Tensor) -> Tensor:
-    r"""Return how far draws lie apart, :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)`.
+    r"""Return the spread of draws, :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)`.
 
-    The likelihood of the precision depends on the draws through their mean :math:`\bar a` and D
-    only. D is zero when all draws agree, and infinite when one draw rules out a class that another
-    one allows. With the ratio :math:`r = f / \bar a`, of mean one, it is the mean over the draws of
-    :math:`\sum_k \bar a_k (r_k - 1 - \log r_k)`. Every term is a square to first order: nothing
-    cancels when the draws nearly agree, and the rounding of a mean has an effect of second order.
+    The likelihood of the precision depends on the draws only through their mean :math:`\bar a` and
+    D. D is zero when all draws are equal, and infinite when a class has probability 0 in some draws
+    but not in all. With the ratio :math:`r = f / \bar a`, of mean one, it is the mean over the
+    draws of :math:`\sum_k \bar a_k (r_k - 1 - \log r_k)`. Every term is quadratic in r − 1: there
+    is no cancellation when the draws are nearly equal, and rounding of the mean has a second-order
+    effect.
 
     Args:
         probs: Draws, ``[M, ..., K]``.
 
     Returns:
-        D, ``[...]``, float64 whatever the dtype of the draws.
+        D, ``[...]``, float64 for every dtype of the draws.
     """
     draws = probs.double()
     mean = draws.mean(0).clamp(min=TINY)
@@ -93,25 +94,25 @@ def fit(
         z = \arg\max_z \; \ln\Gamma(z) - \sum_k \ln\Gamma(z \bar a_k) + z \sum_k \bar a_k \bar l_k,
         \qquad \bar a = \tfrac1M \sum_m f_m, \quad \bar l = \tfrac1M \sum_m \log f_m
 
-    over ``[min_precision, max_precision]``. The draws are taken as they are; see :func:`smooth`. A
-    class that no draw allows drops out, and a class that only some draws rule out drives the
-    precision to ``min_precision``. Draws that agree exactly have no finite maximum and get
-    ``max_precision``. The result is within 1e-4 of the maximiser (relative), for float32 too, since
-    everything is computed in float64.
+    over ``[min_precision, max_precision]``. The draws are not smoothed; see :func:`smooth`. A class
+    with probability 0 in all draws is ignored; one with probability 0 in some draws gives
+    ``min_precision``. Equal draws have no finite maximum and get ``max_precision``. The result is
+    within 1e-4 of the maximiser (relative), for float32 too, since everything is computed in
+    float64.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``, float32 or float64.
-        mean: ``"draws"`` takes the mean of the draws. ``"free"`` fits the mean as well: the maximum
+        mean: ``"draws"`` uses the mean of the draws. ``"free"`` fits the mean as well: the maximum
             over all concentrations, at ten times the cost. It has no bracket, and no maximum for
-            draws that agree.
+            equal draws.
         min_precision: Lower end of the bracket; K unless given.
-        max_precision: Upper end of the bracket; 1e8 unless given, which is the scale at which the
-            draws differ by the rounding of float32. The number of training examples is a natural
-            choice. A single draw needs it, and takes it as its precision.
+        max_precision: Upper end of the bracket; 1e8 unless given, the scale at which draws differ
+            by float32 rounding. The number of training examples is a natural choice. Required for a
+            single draw, whose precision it is.
         differentiable: Let gradients flow to ``probs``, through the mean and, by the implicit
             function theorem, through the precision (zero where an end of the bracket is the
-            maximum). Second derivatives are right as well.
-        validate: Check that the draws lie on the simplex; False for draws that come from a softmax.
+            maximum). Second derivatives are supported.
+        validate: Check that the draws lie on the simplex; False for outputs of a softmax.
 
     Returns:
         The fit, in the dtype of ``probs``; constant for autograd unless ``differentiable``.
@@ -130,9 +131,7 @@ def fit(
     check_draws(probs)
     if mean == "free":
         if min_precision is not None or max_precision is not None:
-            raise ValueError(
-                "mean='free' has no bracket: leave min_precision and max_precision out."
-            )
+            raise ValueError("mean='free' has no bracket: omit min_precision and max_precision.")
         return _fit_free(probs, differentiable, validate)
     if probs.shape[0] == 1 and max_precision is None:
         raise ValueError(
@@ -161,7 +160,7 @@ def fit_spread(
     min_precision: float | None = None,
     max_precision: float | None = None,
 ) -> DirichletFit:
-    r"""Fit a Dirichlet to the mean and the spread of draws that are never held together.
+    r"""Fit a Dirichlet from the mean and the spread of draws, without the draws themselves.
 
     The same maximum as :func:`fit`, from :math:`\bar a` and the :func:`spread` D. Where only
     :math:`\bar a` and :math:`\bar l` are known, D is
@@ -170,7 +169,7 @@ def fit_spread(
 
     Args:
         mean: :math:`\bar a`, ``[..., K]``, float32 or float64.
-        spread: D, ``[...]``, not negative but for rounding; best in float64.
+        spread: D, ``[...]``, non-negative up to rounding; preferably float64.
         min_precision: Lower end of the bracket; K unless given.
         max_precision: Upper end of the bracket; 1e8 unless given.
 
@@ -184,7 +183,7 @@ def fit_spread(
 
 
 def _fit_free(probs: Tensor, differentiable: bool, validate: bool) -> DirichletFit:
-    """Fit a Dirichlet with a mean of its own."""
+    """Fit mean and precision of a Dirichlet."""
     if validate:
         check_simplex(probs)
     draws = probs.double() if differentiable else probs.detach().double()
@@ -202,19 +201,19 @@ def _fit_free(probs: Tensor, differentiable: bool, validate: bool) -> DirichletF
 
 
 def _with_gradient(z: Tensor, inside: Tensor, draws: Tensor) -> Tensor:
-    r"""Give the maximiser z its derivatives with respect to the draws.
+    r"""Attach to the maximiser z its gradient with respect to the draws.
 
-    A Newton step for :math:`L'(z) = 0` leaves z where it is, and its derivative with respect to the
-    draws is that of the maximiser, :math:`-\partial L' / L''`. A second step makes the second
-    derivatives right.
+    A Newton step for :math:`L'(z) = 0` does not change z, and its derivative with respect to the
+    draws is that of the maximiser, :math:`-\partial L' / L''`. A second step gives correct second
+    derivatives.
 
     Args:
         z: The maximiser ``[...]``.
-        inside: Where it lies inside the bracket; elsewhere the derivative is zero.
+        inside: True where z lies inside the bracket; elsewhere the gradient is zero.
         draws: ``[M, ..., K]``.
     """
-    # A zero has no finite logarithm. Zeros occur only where the precision does not depend on them:
-    # in items at the lower end, and in classes that no draw allows.
+    # log 0 is not finite. Zeros occur only where the precision does not depend on them: in items at
+    # the lower end, and in classes with probability 0 in all draws.
     present = (draws.detach() > 0).all(0) & inside.unsqueeze(-1)
     safe = torch.where(present, draws, 1.0)
     mean, mean_log = safe.mean(0), safe.log().mean(0)
@@ -230,7 +229,7 @@ def _with_gradient(z: Tensor, inside: Tensor, draws: Tensor) -> Tensor:
 
 
 def _tolerance(dtype: torch.dtype) -> float:
-    """Largest last step. What it leaves is below 1e-4 for float32 draws, 1e-6 for float64."""
+    """Largest last step, relative; it leaves an error < 1e-4 for float32, < 1e-6 for float64."""
     return 1e-2 if dtype == torch.float32 else 1e-4
 
 
@@ -242,7 +241,7 @@ def _bracket(classes: int, lower: float | None, upper: float | None) -> tuple[fl
 
 
 def _constant(like: Tensor, precision: float) -> Solution:
-    """Return one precision for every item, found in no step."""
+    """Return the same precision for every item, with zero iterations."""
     z = torch.full_like(like.detach(), precision)
     return Solution(z, torch.zeros_like(z, dtype=torch.int64), z.isfinite())
 

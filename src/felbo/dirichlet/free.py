@@ -1,4 +1,4 @@
-r"""Fit all of a Dirichlet by maximum likelihood, its mean too.
+r"""Maximum-likelihood fit of all concentrations of a Dirichlet, mean and precision.
 
 .. math::
     L(\alpha) = \ln\Gamma(\textstyle\sum_k \alpha_k) - \sum_k \ln\Gamma(\alpha_k)
@@ -19,21 +19,20 @@ from felbo.dirichlet.precision import Solution
 
 MAX_ITERATIONS = 200
 TOLERANCE = 1e-9
-# Relative changes of a concentration beyond this are cut: L is known to be close to its expansion
-# only nearby.
+# Largest relative change of a concentration per step: the quadratic expansion of L holds locally.
 LONGEST = 0.9
 
 
 def solve_concentration(mean_log: Tensor, start: Tensor) -> tuple[Tensor, Solution]:
-    r"""Maximise L by Newton's method, damped.
+    r"""Maximise L by a damped Newton method.
 
     Args:
         mean_log: :math:`\bar l`, ``[..., K]``, float64, finite, with :math:`\sum_k e^{\bar l_k}
             < 1`.
-        start: a first :math:`\alpha`, ``[..., K]``.
+        start: initial :math:`\alpha`, ``[..., K]``.
 
     Returns:
-        :math:`\alpha` ``[..., K]``, and its sum with the number of steps and their convergence.
+        :math:`\alpha` ``[..., K]``, and its precision with the number of steps and convergence.
     """
     alpha = start.clone()
     iterations = torch.zeros(alpha.shape[:-1], dtype=torch.int64, device=alpha.device)
@@ -50,7 +49,7 @@ def solve_concentration(mean_log: Tensor, start: Tensor) -> tuple[Tensor, Soluti
 
 
 def newton_step(alpha: Tensor, mean_log: Tensor) -> Tensor:
-    r"""Return :math:`-H^{-1} \nabla L`, with the inverse by Sherman and Morrison's formula."""
+    r"""Return :math:`-H^{-1} \nabla L`, with the inverse by the Sherman–Morrison formula."""
     total = alpha.sum(-1, keepdim=True)
     slope = torch.digamma(total) - torch.digamma(alpha) + mean_log
     inverse = torch.polygamma(1, alpha).reciprocal()
@@ -60,13 +59,13 @@ def newton_step(alpha: Tensor, mean_log: Tensor) -> Tensor:
 
 
 def check_has_maximum(mean_log: Tensor) -> None:
-    r"""Refuse draws of which all agree, or one rules a class out: L then grows without end.
+    r"""Raise if all draws are equal or one has a probability of 0: L is then unbounded.
 
-    By Jensen's inequality :math:`\sum_k e^{\bar l_k} \le 1`, with equality if all draws agree.
+    By Jensen's inequality :math:`\sum_k e^{\bar l_k} \le 1`, with equality if all draws are equal.
     """
     if not bool(mean_log.isfinite().all()):
         raise ValueError(
-            "A draw is zero for some class: smooth the draws before a fit of the mean."
+            "A draw is zero for some class: smooth the draws before a fit with mean='free'."
         )
     if bool((mean_log.exp().sum(-1) >= 1.0 - 1e-13).any()):
         raise ValueError(

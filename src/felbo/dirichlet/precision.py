@@ -9,15 +9,15 @@ With the mean :math:`\bar a` fixed, the log-likelihood per draw is
     D = \sum_k \bar a_k (\log \bar a_k - \bar l_k) \ge 0
 
 with h from :mod:`felbo.dirichlet.special`. G lies between :math:`(K-1)/2` and :math:`K-1`, so the
-root lies between Minka's start :math:`(K-1)/2D` and twice that, and
+root lies between Minka's initial value :math:`(K-1)/2D` and twice that, and
 :math:`\log G(z) - \log z - \log D` is almost a straight line in :math:`\log z`, of slope
 :math:`-Q/G` with :math:`Q(z) = \sum_k q(z \bar a_k) - q(z)`. A Newton step on that line is
 
 .. math::
     z \leftarrow z \, (G / z D)^{G / Q}.
 
-:math:`G / z` falls monotonically, hence there is one root, and a step from an end of the bracket
-out of it shows that this end is the maximum.
+:math:`G / z` decreases monotonically, so there is exactly one root, and a step that leaves the
+bracket from one of its ends shows that this end is the maximum.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from torch import Tensor
 from felbo.dirichlet.special import h, h_rational, q_rational
 
 MAX_ITERATIONS = 8
-# Stands in for the mean of a class that no draw allows.
+# Replaces the mean of a class with probability 0 in all draws.
 TINY = 1e-300
-# Between Minka's start and twice that; the digits are part of the recorded results.
+# Initial z in units of Minka's; the root lies between 1 and 2. Other digits would change the
+# recorded results.
 _MIDDLE = 1.414
 
 
@@ -55,18 +56,19 @@ def solve(
         spread: :math:`D \ge 0`, ``[...]``, float64.
         lower: lower end of the bracket.
         upper: upper end of the bracket.
-        tolerance: an item ends with the first step that moves it by less than this fraction. The
-            slope is good to half a percent, so a step leaves less than a hundredth of its length.
+        tolerance: an item has converged after the first step with a smaller relative change. The
+            slope is accurate to half a percent, so the error after a step is less than a hundredth
+            of its length.
 
     Returns:
-        The solution, each tensor ``[...]``. An item that holds NaN is reported as not converged.
+        The solution, each tensor ``[...]``. Items with NaN are reported as not converged.
     """
     equation = _Equation(mean.reshape(-1, mean.shape[-1]), spread.reshape(-1), lower, upper)
     z = equation.start()
     proposal = equation.step(z, h)
     iterations, converged = _compare(z, proposal, tolerance)
     for _ in range(1, MAX_ITERATIONS):
-        # Under torch.func.vmap only the tensor inside can be read.
+        # Under torch.func.vmap, bool() needs the unwrapped tensor.
         if bool(torch.func.debug_unwrap(converged).all()):
             break
         z = proposal
@@ -77,7 +79,7 @@ def solve(
 
 
 def _compare(z: Tensor, proposal: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Return whether a step moved each item, as a number, and whether by less than tolerated."""
+    """Return 1 for each item that a step changed, and True for each that has converged."""
     change = (proposal - z).abs()
     return (change > 0).long(), change <= tolerance * z
 
@@ -86,27 +88,27 @@ class _Equation:
     """The likelihood equation of means ``[S, K]`` and spreads ``[S]``."""
 
     def __init__(self, mean: Tensor, spread: Tensor, lower: float, upper: float) -> None:
-        # h and q are one for a class of mean zero; that is taken off again. One class alone would
-        # make every precision equally likely: it counts as two, so that draws which agree on it
-        # have the precision of draws which agree.
+        # h and q are one for a class of mean zero, which is subtracted here. With a single present
+        # class the likelihood would be constant; counting it as two gives such draws the precision
+        # of equal draws.
         present = (mean > 0).sum(-1).clamp(min=2)
         self.half = 0.5 * (mean.shape[-1] - 1) - (mean.shape[-1] - present)
         self.middle = (_MIDDLE * 0.5 * (present - 1)).div_(spread)
         self.spread, self.lower, self.upper = spread, lower, upper
-        # The total, one, is a further class, whose term counts negative.
+        # The total, one, is appended as a further class with a negative sign.
         self.points = torch.cat((mean.clamp(min=TINY), torch.ones_like(mean[:, :1])), -1)
         self.signs = mean.new_ones(mean.shape[-1] + 1)
         self.signs[-1] = -1.0
 
     def start(self) -> Tensor:
-        """Return z ``[S]`` within 1 % of the root, or at the end of the bracket nearest to it.
+        """Return z ``[S]`` within 1 % of the root, or at the nearest end of the bracket.
 
-        From the middle of the bounds of the root, an approximate step does that.
+        One approximate step from the middle of the bounds of the root.
         """
         return self.step(self.middle.clamp(self.lower, self.upper), h_rational)
 
     def step(self, z: Tensor, h_less_half: Callable[[Tensor], Tensor]) -> Tensor:
-        """Take a Newton step from ``z [S]`` and stay inside the bracket."""
+        """Take a Newton step from ``z [S]``, clamped to the bracket."""
         x = z.unsqueeze(-1) * self.points
         g = self.half + h_less_half(x) @ self.signs
         q = torch.add(self.half, q_rational(x) @ self.signs, alpha=0.5)

@@ -1,9 +1,9 @@
-r"""The two functions in which the likelihood equation of the precision does not cancel.
+r"""Two special functions that avoid cancellation in the likelihood equation of the precision.
 
 .. math::
     h(x) = x (\log x - \psi(x)), \qquad q(x) = x^2 \psi'(x) - x
 
-Both fall from 1 at zero to 1/2 at infinity. Written with :math:`\psi` as it stands, they would be
+Both decrease from 1 at zero to 1/2 at infinity. Computed directly from :math:`\psi`, they would be
 small differences of large terms.
 """
 
@@ -16,9 +16,9 @@ _SERIES = (1 / 12, -1 / 120, 1 / 252)
 
 
 def h(x: Tensor) -> Tensor:
-    r"""Return :math:`h(x) - 1/2` to an error of 1e-8, for x > 0 in float64.
+    r"""Return :math:`h(x) - 1/2` with an error of at most 1e-8, for x > 0 in float64.
 
-    Three terms of the asymptotic series at :math:`y = x + 5`, brought down to x by the recurrence
+    Three terms of the asymptotic series at :math:`y = x + 5`, shifted to x by the recurrence
     of :math:`\psi`. Its four inner terms :math:`1 / (x + i)` pair up around :math:`s = x y + 5`:
     their sum is :math:`2 s (x + y) / (s^2 - 1)`.
     """
@@ -29,12 +29,12 @@ def h(x: Tensor) -> Tensor:
     series = (_SERIES[2] * square).add_(_SERIES[1]).mul_(square).add_(_SERIES[0]).mul_(square)
     inner = ((x + y).mul_(s)).div_(s.square().sub_(1.0))
     series.add_(inverse, alpha=0.5).add_(inner, alpha=2.0)
-    # psi(x) + 1/x is log y less the series; log1p keeps log(y / x) exact for large x.
+    # psi(x) + 1/x is log y minus the series; log1p keeps log(y / x) accurate for large x.
     return series.sub_((5.0 / x).log1p_()).mul_(x).add_(0.5)
 
 
 def h_rational(x: Tensor) -> Tensor:
-    """Approximate ``h(x) − 1/2`` by a fraction; h is off by 0.33 % at most over all positive x.
+    """Rational approximation of ``h(x) − 1/2``; relative error of h at most 0.33 % for x > 0.
 
     The three coefficients minimise the largest relative error, by reweighted least squares.
     """
@@ -43,9 +43,9 @@ def h_rational(x: Tensor) -> Tensor:
 
 
 def q_rational(x: Tensor) -> Tensor:
-    """Approximate ``2 q(x) − 1`` by a fraction; q is off by 0.41 % at most over all positive x.
+    """Rational approximation of ``2 q(x) − 1``; relative error of q at most 0.41 % for x > 0.
 
-    It has the first two terms of the expansions at zero and at infinity.
+    It matches the first two terms of the expansions at zero and at infinity.
     """
     numerator = x + 1.0
     return numerator / (numerator * x).mul_(3.0).add_(1.0)

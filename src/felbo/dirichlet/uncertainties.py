@@ -1,4 +1,4 @@
-"""How uncertain a prediction is, and why: the entropy of its mean split into two parts."""
+"""Decompose the entropy of a prediction into aleatoric and epistemic uncertainty."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Uncertainty(NamedTuple):
 
     Attributes:
         total: Entropy of the mean prediction.
-        aleatoric: Expected entropy of the prediction: what more training data would leave.
-        epistemic: Mutual information of label and prediction, never negative: what they would take.
+        aleatoric: Expected entropy of the prediction, which more training data cannot reduce.
+        epistemic: Mutual information of label and prediction, non-negative, which they can reduce.
     """
 
     total: Tensor
@@ -23,7 +23,7 @@ class Uncertainty(NamedTuple):
 
 
 def uncertainty(concentration: Tensor) -> Uncertainty:
-    r"""Split the uncertainty of a predictive Dirichlet.
+    r"""Decompose the uncertainty of a predictive Dirichlet.
 
     .. math::
         -\sum_k \bar a_k \log \bar a_k
@@ -31,7 +31,7 @@ def uncertainty(concentration: Tensor) -> Uncertainty:
         + \text{epistemic}, \qquad \bar a = \alpha / z
 
     Args:
-        concentration: :math:`\alpha`, ``[..., K]``; zero where a class is ruled out.
+        concentration: :math:`\alpha`, ``[..., K]``; zero for classes of probability 0.
 
     Returns:
         Three tensors ``[...]``.
@@ -48,7 +48,7 @@ def uncertainty(concentration: Tensor) -> Uncertainty:
 
 
 def sample_uncertainty(probs: Tensor) -> Uncertainty:
-    r"""Split the uncertainty of plain draws, with means over the draws as expectations.
+    r"""Decompose the uncertainty of draws, with expectations estimated by means over the draws.
 
     .. math::
         -\sum_k \bar a_k \log \bar a_k
@@ -69,7 +69,7 @@ def _entropy(probs: Tensor) -> Tensor:
 
 
 def _split(total: Tensor, aleatoric: Tensor, dtype: torch.dtype) -> Uncertainty:
-    # The difference is taken in float64, where it keeps its digits up to precisions of 1e10; only
-    # its last rounding can fall below zero.
+    # In float64 the difference is accurate up to precisions of 1e10; only its rounding can be
+    # below zero.
     epistemic = (total - aleatoric).clamp(min=0)
     return Uncertainty(total.to(dtype), aleatoric.to(dtype), epistemic.to(dtype))

@@ -1,4 +1,4 @@
-"""Checks that a tensor is what the functions on Dirichlet distributions expect."""
+"""Argument checks of the Dirichlet functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _check_dtype(name: str, value: Tensor) -> None:
 
 
 def check_draws(probs: Tensor) -> None:
-    """Refuse draws that are not a float32 or float64 tensor ``[M, ..., K]``, M >= 1 and K >= 2."""
+    """Raise unless draws are a float32 or float64 tensor ``[M, ..., K]``, M >= 1 and K >= 2."""
     _check_dtype("probs", probs)
     if probs.ndim < 2:
         raise ValueError(
@@ -37,7 +37,7 @@ def check_draws(probs: Tensor) -> None:
 
 
 def check_spread(mean: Tensor, spread: Tensor) -> None:
-    """Refuse a mean that is not ``[..., K]`` with K >= 2, or a spread that is not ``[...]``."""
+    """Raise unless the mean is ``[..., K]`` with K >= 2 and the spread is ``[...]``."""
     _check_dtype("mean", mean)
     _check_dtype("spread", spread)
     if mean.ndim < 1 or mean.shape[-1] < 2 or spread.shape != mean.shape[:-1]:
@@ -48,11 +48,11 @@ def check_spread(mean: Tensor, spread: Tensor) -> None:
 
 
 def check_simplex(probs: Tensor) -> None:
-    """Refuse draws ``[M, ..., K]`` that are not probabilities, and name the first offender."""
+    """Raise if draws ``[M, ..., K]`` are not probabilities; the message has the first bad index."""
     if probs.numel() == 0:
         return
-    # NaN and infinities survive into the sums, so one product, one reduction and one comparison
-    # cover every case; the offender is looked for only when there is one.
+    # NaN and infinities propagate to the sums, so one matmul, one reduction and one comparison
+    # cover every case; the bad index is searched for only after a failure.
     sums = probs.detach() @ probs.new_ones(probs.shape[-1])
     if bool(((sums - 1).abs().amax() <= SUM_TOLERANCE) & (probs.amin() >= 0)):
         return
@@ -71,7 +71,7 @@ def check_simplex(probs: Tensor) -> None:
 
 
 def check_bracket(min_precision: float, max_precision: float) -> None:
-    """Refuse a precision bracket that is not ``0 < min <= max < inf``."""
+    """Raise unless the precision bracket satisfies ``0 < min <= max < inf``."""
     if not (0 < min_precision < math.inf):
         raise ValueError(f"min_precision must be positive and finite, got {min_precision}.")
     if not (0 < max_precision < math.inf):

@@ -64,7 +64,11 @@ def checked_classes(labels: Any) -> Array:
 
 
 def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
-    """Return one weight per row, ones for ``None``."""
+    """Return one weight per row, ones for ``None``.
+
+    Whole numbers count rows. Others are relative, and scaled so that they are one on average over
+    the rows that count.
+    """
     if sample_weight is None:
         return np.ones(rows)
     weights = check_array(
@@ -78,7 +82,9 @@ def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
         raise ValueError(f"sample_weight must not be negative, got {weights.min()}.")
     if not weights.any():
         raise ValueError("sample_weight is zero for all rows: there is nothing to learn from.")
-    return np.asarray(weights)
+    if (weights == np.round(weights)).all():
+        return np.asarray(weights)
+    return np.asarray(weights * (np.count_nonzero(weights) / weights.sum()))
 
 
 def encoded_labels(labels: Array, classes: Array) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         hidden: widths of the hidden layers of a perceptron.
         network: another network, as a function ``(inputs, classes) -> nn.Module`` that builds one.
         members: networks of an ensemble, members of a rank-1 model, or draws per training step.
-        epochs: passes over the rows.
+        epochs: passes over the rows, at most.
         batch_size: rows per step at most; ``None`` takes all in each step.
         learning_rate: of Adam.
         weight_decay: L2 penalty of the weights in Adam.
@@ -44,7 +44,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: hold out some rows and keep the weights with which their log-likelihood was
-            highest.
+            highest; not done where they would be fewer than ten.
         validation_fraction: share of the rows to hold out.
         patience: epochs without a rise of that log-likelihood before the training ends.
         random_state: seed, or a source of one, of all that is random.
@@ -81,15 +81,15 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         members: int = 5,
         epochs: int = 100,
         batch_size: int | None = 32,
-        learning_rate: float = 0.003,
+        learning_rate: float = 0.005,
         weight_decay: float = 0.0,
         strength: float = 0.03,
         data_strength: float = 0.0,
         measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
         preprocessing: Literal["auto"] | None = "auto",
-        early_stopping: bool = False,
+        early_stopping: bool = True,
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int = 15,
         random_state: Any = None,
         device: str = "cpu",
         verbose: bool = False,

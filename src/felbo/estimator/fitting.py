@@ -25,12 +25,15 @@ from felbo.estimator.checks import (
     encoded_labels,
 )
 from felbo.estimator.learner import Learner
-from felbo.estimator.rows import Rows, split_rows
+from felbo.estimator.rows import Rows
 from felbo.estimator.stopping import EarlyStopping
 from felbo.estimator.tables import NumberTable, TableEncoder, take
 from felbo.random import torch_seed
 
 Array = NDArray[Any]
+
+# The log-likelihood of fewer rows says too little about when to stop.
+FEWEST_HELD_OUT = 10
 
 
 class FittingMixin:
@@ -62,22 +65,19 @@ class FittingMixin:
         Args:
             X: table ``[N, D]``: a DataFrame, or a dense or sparse matrix of numbers.
             y: labels ``[N]`` of any type.
-            sample_weight: how much each row counts ``[N]``, not negative; an integer counts as
-                that many equal rows.
+            sample_weight: how much each row counts ``[N]``, not negative. Whole numbers count as
+                that many equal rows; others are relative, and scaled to a mean of one.
         """
         X, y, weights = self._checked(X, y, sample_weight, reset=True)
         self.classes_ = checked_classes(y)
-        labels = encoded_labels(y, self.classes_)
-        seed = self._seed()
-        if not self.early_stopping:
-            self._begin(X, weights, seed)
-            self._train(self._rows(X, labels, weights), self.epochs)
+        self._begin(X, weights)
+        rows = self._rows(X, y, weights)
+        if not self._holds_out(rows):
+            self._train(rows, self.epochs)
             return self
-        train, held_out = split_rows(labels, self.validation_fraction, seed)
-        self._begin(take(X, train), weights[train], seed)
-        watched = self._rows(take(X, held_out), labels[held_out], weights[held_out])
-        stopping = EarlyStopping(self.learner_.model, watched, self.patience, seed)
-        rows = self._rows(take(X, train), labels[train], weights[train])
+        rows, held_out = rows.split(self.validation_fraction, self.learner_.seed)
+        learner = self.learner_
+        stopping = EarlyStopping(learner.model, held_out, self.patience, learner.seed)
         self._train(rows, self.epochs, stopping)
         self.validation_scores_ = stopping.scores
         return self
@@ -100,17 +100,14 @@ class FittingMixin:
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             self.classes_ = checked_classes(classes)
-            self._begin(X, weights, self._seed())
+            self._begin(X, weights)
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{self.classes_.tolist()}."
             )
-        self._train(self._rows(X, encoded_labels(y, self.classes_), weights), 1)
+        self._train(self._rows(X, y, weights), 1)
         return self
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         if self.preprocessing not in ("auto", None):
@@ -125,8 +122,9 @@ class FittingMixin:
         kept = np.flatnonzero(weights)
         return take(X, kept), y[kept], weights[kept]
 
-    def _begin(self, X: Any, weights: Array, seed: int) -> None:
+    def _begin(self, X: Any, weights: Array) -> None:
         """Make the preprocessing and an untrained model."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         table: Table = TableEncoder() if self.preprocessing == "auto" else NumberTable()
         inputs = table.fit(X, weights).transform(take(X, slice(1))).shape[1]
         sizes = inputs, len(self.classes_)
@@ -135,8 +133,18 @@ class FittingMixin:
         optimizer = make_optimizer(model, self.learning_rate, self.weight_decay)
         self.learner_ = Learner(table, model, optimizer, seed)
 
-    def _rows(self, X: Any, labels: Array, weights: Array) -> Rows:
-        return Rows(self.learner_.table.transform(X), labels, weights)
+    def _rows(self, X: Any, y: Array, weights: Array) -> Rows:
+        features = self.learner_.table.transform(X)
+        return Rows(features, encoded_labels(y, self.classes_), weights).merged()
+
+    def _holds_out(self, rows: Rows) -> bool:
+        if not self.early_stopping:
+            return False
+        if not 0.0 < self.validation_fraction < 1.0:
+            raise ValueError(
+                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}."
+            )
+        return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
     def _train(self, rows: Rows, epochs: int, stopping: EarlyStopping | None = None) -> None:
         learner = self.learner_
@@ -151,7 +159,7 @@ class FittingMixin:
         )
         learner.train(
             objective,
-            rows.merged(),
+            rows,
             epochs=epochs,
             batch_size=self.batch_size,
             stopping=stopping,

@@ -1,4 +1,4 @@
-"""Prediction, measures of how far it can be trusted, and attacks that challenge it."""
+"""Prediction, metrics (calibration, selective prediction, OOD detection) and attacks."""
 
 from felbo.evaluation.attacks import fgsm, pgd
 from felbo.evaluation.bootstrap import Estimate, bootstrap

@@ -1,4 +1,4 @@
-"""The region in which an attack may move: an ℓ∞ ball cut to the valid range."""
+"""Feasible region of an attack: an ℓ∞ ball intersected with the valid range."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 
 PerChannel = float | Sequence[float] | Tensor
 
-# Bounds and inputs in normalised units come from different roundings of the same byte.
+# Bounds and inputs in normalised units are rounded differently from the same byte.
 _ROUNDING = 1e-4
 
 
 class Ball(NamedTuple):
-    """The inputs within ε of a centre that are valid themselves.
+    """Valid inputs within ε of a centre.
 
     Attributes:
         centre: ``[B, C, ...]``.
         lower: smallest allowed values, the same shape.
         upper: largest allowed values, the same shape.
-        unit: what 1 in the units of ε is in those of x; a number, or one per channel.
+        unit: scale factor from the units of ε to those of x; a number, or one per channel.
     """
 
     centre: Tensor
@@ -31,12 +31,12 @@ class Ball(NamedTuple):
     unit: Tensor
 
     def move(self, point: Tensor, direction: Tensor, length: float) -> Tensor:
-        """Go ``length`` (in the units of ε) in ``direction``, and back to the nearest point inside.
+        """Take a step of ``length`` (in the units of ε) in ``direction`` and project to the ball.
 
         Args:
-            point: where to start, ``[B, C, ...]``.
-            direction: between −1 and 1 in each value, the same shape.
-            length: how far.
+            point: starting point ``[B, C, ...]``.
+            direction: values in [−1, 1], the same shape.
+            length: step size.
         """
         return (point + length * self.unit * direction).clamp(self.lower, self.upper)
 
@@ -48,14 +48,14 @@ def ball_around(
     low: PerChannel | None = None,
     high: PerChannel | None = None,
 ) -> Ball:
-    """Return the allowed inputs around ``x``, refusing settings that contradict each other.
+    """Return the feasible region around ``x``; raise if the settings are inconsistent.
 
     ``max(x − r, low) ≤ x' ≤ min(x + r, high)`` with the radius ``r = ε``, or ``ε / std_c``.
 
     Args:
         x: centres ``[B, C, ...]``.
         epsilon: ε.
-        std: turns ε from the units of pixels into those of x; one number or one per channel.
+        std: divides ε to convert it from pixel units to those of x; one number or one per channel.
         low: smallest valid value in the units of x.
         high: largest valid value.
     """
@@ -75,14 +75,14 @@ def ball_around(
         )
     centre = x.detach().clone()
     radius = epsilon * unit
-    # An input that a rounding error puts outside is not moved for that alone.
+    # An input that is outside by a rounding error stays a feasible point.
     lower = torch.maximum(centre - radius, torch.minimum(smallest, centre))
     upper = torch.minimum(centre + radius, torch.maximum(largest, centre))
     return Ball(centre, lower, upper, unit)
 
 
 def _per_channel(values: PerChannel, x: Tensor, name: str) -> Tensor:
-    """Return one value, or one per channel in a shape that combines with ``x [B, C, ...]``."""
+    """Return one value, or one per channel in a shape that broadcasts with ``x [B, C, ...]``."""
     tensor = torch.as_tensor(values, dtype=x.dtype, device=x.device)
     if tensor.shape not in ((), (x.shape[1],)):
         raise ValueError(

@@ -1,14 +1,14 @@
-"""Adversarial inputs: small changes of x that make a model's mean prediction as wrong as they can.
+"""Adversarial attacks (FGSM, PGD) on the mean prediction of a stochastic classifier.
 
-Both attacks climb the log odds against the label under the mean predictive
+Both attacks maximise the log odds against the label under the mean predictive
 ``p̄(y | x) = mean_m softmax(logits_m)_y``,
 
 ``L(x) = log (1 − p̄(y | x)) − log p̄(y | x)``,
 
 whose gradient has the sign of that of the negative log-likelihood ``−log p̄(y | x)``, but does not
-vanish where a confident model's p̄ rounds to 1. It is an average of the draws' own gradients
-(expectation over transformation: Athalye et al., 2018, "Obfuscated Gradients Give a False Sense of
-Security"), so that random weights do not hide the way.
+vanish where a confident model's p̄ rounds to 1. It averages the gradients of the draws (expectation
+over transformation: Athalye et al., 2018, "Obfuscated Gradients Give a False Sense of Security"),
+so that random weights do not mask the gradient.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def fgsm(
 ) -> Tensor:
     """Fast gradient sign method: ``x + ε sign ∇L(x)`` (Goodfellow et al., 2015).
 
-    The model runs in evaluation mode and is left exactly as it was: modes, gradients, statistics.
+    The model runs in evaluation mode; its modes, gradients and running statistics are restored.
 
     Args:
         model: a stochastic classifier; wrap a plain network as ``felbo.MAP(network)``.
         x: inputs ``[B, C, ...]``.
         y: their labels ``[B]``.
         epsilon: ε, the change of every value, in the units of x, or in those of the pixels before
-            normalisation if ``std`` is given. 0 gives x back.
+            normalisation if ``std`` is given. 0 returns x unchanged.
         std: the standard deviations by which pixels were divided, one per channel: every value then
             changes by ``ε / std_c``.
         low: smallest valid value in the units of x, one for all or one per channel; ``None``: any.
@@ -112,12 +112,13 @@ def pgd(
 
     ``x ← clip(x + η sign ∇L(x))``, from a random point of the ball, with fresh draws in every step.
 
-    For every item the worst of the ends of all restarts and of :func:`fgsm`'s point is kept. Worst
-    is what has the largest L on the draws that ``felbo.predict`` takes with the same seed and batch
-    size, so that PGD is at least as strong as FGSM there; on other draws, only nearly so.
+    For every item the point with the largest L among the results of all restarts and of
+    :func:`fgsm` is returned. L is compared on the draws that ``felbo.predict`` takes with the same
+    seed and batch size, so that on these PGD is at least as strong as FGSM; on other draws, only
+    nearly so.
 
     Args:
-        model: a stochastic classifier; it runs in evaluation mode and is left exactly as it was.
+        model: a stochastic classifier; it runs in evaluation mode, and its state is restored.
         x: inputs ``[B, C, ...]``.
         y: their labels ``[B]``.
         epsilon: ε, the radius, in the units of x, or of the pixels if ``std`` is given.
@@ -125,7 +126,7 @@ def pgd(
         step_size: η in the units of ε; ``None`` takes ``2.5 ε / steps``, which reaches the boundary
             from anywhere in the ball.
         restarts: random starting points.
-        std: as for :func:`fgsm`, like all that follow.
+        std: as for :func:`fgsm`, like the remaining arguments.
         low: smallest valid value.
         high: largest valid value.
         num_samples: draws per gradient.
@@ -148,7 +149,7 @@ def pgd(
     _check_search(steps, step, restarts, epsilon)
     if epsilon == 0:
         return ball.centre.clone()
-    # Candidates are compared on the same draws, which takes a seed to return to.
+    # Candidates are compared on the same draws, which requires a seed.
     seed = int(torch.randint(2**62, ())) if seed is None else seed
     with evaluation_mode([model]), torch_seed(seed):
         worst = ball.move(ball.centre, target.ascent(ball.centre), epsilon)
@@ -164,7 +165,7 @@ def pgd(
 
 
 class _Target(NamedTuple):
-    """What is attacked: the mean predictive of a model for given labels."""
+    """Target of an attack: the mean predictive of a model for given labels."""
 
     model: StochasticClassifier
     y: Tensor
@@ -192,8 +193,8 @@ class _Target(NamedTuple):
         (gradient,) = torch.autograd.grad(self._loss(x, y).sum(), x)
         if not gradient.isfinite().all():
             raise ValueError(
-                "The gradient at the inputs is not finite, so that it points nowhere. Check that x "
-                "and the model's logits are finite."
+                "The gradient with respect to the inputs is not finite. Check that x and the "
+                "model's logits are finite."
             )
         return gradient
 
@@ -209,7 +210,7 @@ def _log_odds_against(logits: Tensor, y: Tensor) -> Tensor:
     label = y.expand(logits.shape[:2]).unsqueeze(-1)
     right = log_probs.gather(-1, label).squeeze(-1)
     wrong = log_probs.scatter(-1, label, -math.inf)
-    # Both are sums over draws; the division by M cancels.
+    # Both are sums over draws instead of means; the factor 1 / M cancels.
     return wrong.logsumexp((0, 2)) - right.logsumexp(0)
 
 
@@ -229,7 +230,7 @@ def _target(
     check_label_kind(y, len(x))
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-    # A clone, since labels made in inference mode cannot take part in a gradient.
+    # A clone, since labels created in inference mode cannot be used with autograd.
     labels = y.to(next(model.parameters(), x).device, torch.int64).clone()
     return _Target(model, labels, num_samples, batch_size)
 

@@ -1,4 +1,4 @@
-"""What inputs of a prediction may be, turned into batches on the device of the model."""
+"""Convert the inputs of a prediction to batches on the device of the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
 
 
 def input_batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
-    """Yield inputs ``[B, ...]`` in the order in which they came.
+    """Yield batches of inputs ``[B, ...]``, in the given order.
 
     Args:
-        x: what :func:`felbo.predict` takes: all inputs, or an iterable of batches.
-        size: B; batches of an iterable are taken as they come.
-        module: says on which device, and of which dtype numpy arrays become.
+        x: as in :func:`felbo.predict`: all inputs, or an iterable of batches.
+        size: B; batches of an iterable keep their size.
+        module: its parameters define the device, and the dtype that numpy arrays are converted to.
     """
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
@@ -61,5 +61,5 @@ def _first(batch: Any) -> Any:
 
 
 def without_labels(x: Any) -> Any:
-    """Leave out the ``"labels"`` of a dict."""
+    """Return ``x`` without its ``"labels"`` if it is a dict."""
     return {k: part for k, part in x.items() if k != "labels"} if isinstance(x, Mapping) else x

@@ -1,12 +1,12 @@
-"""Intervals by the bootstrap: how much a measure would vary with other test data of the same size.
+"""Bootstrap confidence intervals of metrics.
 
-A resample takes n of the n items with replacement, so it is a row of weights: how often each item
-was taken. Measures that are functions of such weights are computed for many resamples at once. The
-interval lies between the percentiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
+A resample draws n of the n items with replacement, so it is a row of weights: how often each item
+was drawn. Metrics that are functions of such weights are computed for many resamples at once. The
+interval lies between the quantiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
 
-Calibration errors are sums of absolute values, which noise makes larger: on average a resample has
-a larger one than the data, as the data have a larger one than the model. Their interval is shifted
-up, and where there are few items per bin it may lie above the value.
+Calibration errors are sums of absolute values, which are biased upwards by noise: on average a
+resample has a larger error than the data, and the data a larger one than the model. Their interval
+is shifted up, and with few items per bin it may lie above the value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from felbo.evaluation.checks import check_fraction, check_whole
 
-# Weights held at a time: 32 MB in float64.
+# Number of weights in memory at a time: 32 MB in float64.
 _BLOCK = 2**22
 
 Measures = Callable[[Tensor], Mapping[str, Tensor]]
@@ -30,7 +30,7 @@ class Estimate:
     """A measure on some data, with its bootstrap interval.
 
     Attributes:
-        value: the measure on the data as they are.
+        value: the measure on the original data.
         low: lower end of the interval.
         high: upper end.
     """
@@ -59,7 +59,7 @@ def bootstrap(
     Args:
         measures: from weights ``[R, n]``, each row with sum n, to values ``[R]`` by name.
         size: n, the number of items.
-        resamples: R in total; they are drawn in blocks of bounded memory.
+        resamples: total number of resamples; they are drawn in blocks of bounded memory.
         level: of the interval, a fraction.
         generator: of the resamples, on the CPU; ``None`` is torch's global generator.
 

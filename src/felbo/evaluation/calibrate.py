@@ -1,4 +1,4 @@
-"""Temperature scaling: one number, from held-out data, that corrects the confidence of a model."""
+"""Temperature scaling of a model on held-out data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from felbo.random import torch_seed
 
 Of = Literal["draws", "mean"]
 
-# Temperatures that are looked at, in units of the range of the logits.
+# Search grid of temperatures, in units of the range of the logits.
 _LOWEST, _HIGHEST, _GRID = 1e-4, 1e4, 65
 
 
@@ -34,13 +34,13 @@ def calibrate(
     batch_size: int = 2048,
     seed: int | None = None,
 ) -> Tempered:
-    """Return the model with the temperature that makes held-out labels most likely.
+    """Return the model with the temperature that maximises the likelihood of held-out labels.
 
     ``T = argmin −mean_i log p_T(y_i | x_i)`` (Guo et al., 2017), with
 
-    - ``of="draws"``: ``p_T = mean_m softmax(logits_m / T)``. Draws, and with them the epistemic
-      uncertainty, stay;
-    - ``of="mean"``: ``p_T ∝ (mean_m softmax(logits_m))^{1/T}``. One function is left.
+    - ``of="draws"``: ``p_T = mean_m softmax(logits_m / T)``. The model keeps its draws and its
+      epistemic uncertainty;
+    - ``of="mean"``: ``p_T ∝ (mean_m softmax(logits_m))^{1/T}``. The result has a single draw.
 
     For a single draw both are the same. The most probable class of the mean never changes with
     ``"mean"``, and of each draw never with ``"draws"``. The likelihood of a single function is
@@ -48,10 +48,10 @@ def calibrate(
     best point.
 
     Args:
-        model: a stochastic classifier, trained, which is shared by the result and left as it is.
+        model: a trained stochastic classifier; the result shares its weights.
         held_out: ``(x, y)``, a ``DataLoader`` or a ``Dataset``, **not** seen in training: a model
             is more confident, and more often right, on data that it was trained on.
-        of: what is tempered.
+        of: temper each draw, or the mean prediction.
         num_samples: draws; ``None`` takes the model's evaluation default.
         batch_size: inputs per forward pass. All logits ``[M, B, K]`` are held in memory.
         seed: of the draws; ``None`` is torch's global generator.
@@ -102,7 +102,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
         >>> round(best_temperature(logits, torch.tensor([0, 0, 0, 1])) * math.log(3), 6)
         2.0
     """
-    # Imported on first use, as every part of scipy.
+    # Imported lazily, like every part of scipy.
     from scipy.optimize import minimize_scalar
 
     logits = logits.double()
@@ -135,7 +135,7 @@ def _loss(logits: Tensor, labels: Tensor) -> Callable[[float], float]:
 
 
 def _check_inside(best: int, values: list[float]) -> None:
-    """Raise if the likelihood still grows at an end of the grid."""
+    """Raise if the best temperature is at an end of the grid."""
     if best == 0:
         raise ValueError(
             "There is no best temperature: the likelihood grows as T goes to 0, since the model "
@@ -151,7 +151,7 @@ def _check_inside(best: int, values: list[float]) -> None:
 def _logits(
     model: nn.Module, data: LabelledData, num_samples: int | None, batch_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Return logits ``[M, B, K]`` and labels ``[B]``, refusing what is not finite."""
+    """Return logits ``[M, B, K]`` and labels ``[B]``; raise if logits are not finite."""
     device = next(model.parameters(), torch.empty(0)).device
     logits, labels = [], []
     for x, y in labelled_batches(data, batch_size, model):

@@ -1,14 +1,14 @@
-"""Calibration errors: how far stated probabilities are from the frequencies that come true.
+"""Calibration errors: difference between predicted probabilities and observed frequencies.
 
-Items are put into cells b by a stated probability p, and each cell compares its mean with how often
-the event happened: ``gap_b = |mean p − frequency|``, ``n_b`` items of n. With the norm
+Items are binned by a predicted probability p, and in each bin b the mean of p is compared with the
+frequency of the event: ``gap_b = |mean p − frequency|``, with ``n_b`` of n items. With the norm
 
 - ``"l1"``: ``Σ_b n_b/n gap_b``, the expected calibration error (Naeini et al., 2015);
 - ``"l2"``: ``√(Σ_b n_b/n gap_b²)``, its root mean square (Hendrycks et al., 2019);
 - ``"max"``: ``max_b gap_b``, the maximum calibration error (Naeini et al., 2015).
 
-torchmetrics has the three of the top label with equal widths, and tests hold this file to it. It
-takes no weights, without which a bootstrap is one pass per resample; hence the sums below.
+torchmetrics has all three for the top label and bins of equal width; tests compare the results. It
+has no weights, so a bootstrap would take one pass per resample; hence the implementation below.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Norm = Literal["l1", "l2", "max"]
 
 
 class Cells(NamedTuple):
-    """Items in cells, for C events each.
+    """Items binned into cells, for C events each.
 
     Attributes:
         cell: of item and event ``[n, C]``, in 0 … size − 1; events do not share cells.
-        gap: happened − stated probability ``[n, C]``.
+        gap: outcome (0 or 1) − predicted probability ``[n, C]``.
         size: number of cells, empty ones included.
     """
 
@@ -52,7 +52,7 @@ class Cells(NamedTuple):
     def _sums(self, values: Tensor, weights: Tensor) -> Tensor:
         items, events = self.cell.shape
         places = torch.stack([self.cell.flatten(), torch.arange(items).repeat_interleave(events)])
-        # Sparse: each item has one entry per event, where a dense matrix has one per cell.
+        # Sparse: one entry per item and event instead of one per item and cell.
         matrix = torch.sparse_coo_tensor(
             places, values.flatten(), (self.size, items), check_invariants=False
         )
@@ -77,9 +77,9 @@ def calibration_error(
         event: ``"top"``: the most probable class is right; ``"class"``: for every class k, the
             label is k, and the error is the mean over classes (classwise: Kull et al., 2019).
         binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed; ``"mass"``: the
-            same number of items in each (adaptive: Nguyen and O'Connor, 2015), but for items of
-            equal probability, which share a bin.
-        norm: how the gaps of bins combine, see above.
+            same number of items in each (adaptive: Nguyen and O'Connor, 2015), except that items of
+            equal probability share a bin.
+        norm: how the gaps of bins are combined, see above.
         bins: number of bins.
 
     Example:
@@ -98,7 +98,7 @@ def calibration_error(
 def cells(
     probs: Tensor, labels: Tensor, event: Event = "top", binning: Binning = "width", bins: int = 15
 ) -> Cells:
-    """Put items into the bins of their stated probabilities, for checked inputs in float64."""
+    """Bin items by their predicted probabilities; inputs must be checked and float64."""
     check_choice("event", event, ("top", "class"))
     check_choice("binning", binning, ("width", "mass"))
     check_whole("bins", bins)
@@ -133,7 +133,7 @@ def error_of(found: Cells, weights: Tensor, norm: Norm) -> Tensor:
     gaps = found.gaps(weights).abs()
     if norm == "l1":
         return (gaps / total).sum(-1) / events
-    # Where no item is, the sum of gaps is 0 as well.
+    # The sum of gaps of an empty cell is 0.
     counts = found.counts(weights)
     gap = torch.where(counts > 0, gaps / counts, 0.0)
     per_event = (len(weights), events, -1)

@@ -1,4 +1,4 @@
-"""Turn what was predicted, and what was true, into tensors that measures can rely on."""
+"""Convert predictions and labels to checked tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from felbo.objectives.checks import check_label_range
 
 
 def probabilities(given: Prediction | Tensor | Any) -> Tensor:
-    """Return class probabilities ``[B, K]`` in float64 on the CPU, refusing anything else.
+    """Return class probabilities ``[B, K]`` in float64 on the CPU; raise for anything else.
 
     Args:
         given: a :class:`Prediction`, or its probabilities as a tensor or array.
@@ -37,7 +37,7 @@ def probabilities(given: Prediction | Tensor | Any) -> Tensor:
 def probabilities_and_labels(
     given: Prediction | Tensor | Any, labels: Tensor | Any
 ) -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[B, K]`` and labels ``[B]`` that fit together, on the CPU."""
+    """Return probabilities ``[B, K]`` and labels ``[B]`` of matching sizes, on the CPU."""
     probs, target = probabilities(given), as_labels(labels).detach().cpu().long()
     if target.shape != probs.shape[:1]:
         raise ValueError(
@@ -53,7 +53,7 @@ def scores_per_item(values: Tensor | Any, what: str) -> Tensor:
 
     Args:
         values: a tensor or array.
-        what: its name in an error.
+        what: its name in error messages.
     """
     raw = as_inputs(values, torch.float64)
     if not isinstance(raw, Tensor) or raw.dim() != 1 or len(raw) == 0:
@@ -74,6 +74,6 @@ def check_fraction(what: str, value: float) -> None:
 
 
 def check_whole(what: str, value: int, smallest: int = 1) -> None:
-    """Raise unless ``value`` is a whole number of at least ``smallest``."""
+    """Raise unless ``value`` is an integer of at least ``smallest``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
         raise ValueError(f"{what} must be a whole number ≥ {smallest}, got {value!r}.")

@@ -1,20 +1,20 @@
-"""Split conformal prediction: sets of classes that hold the label with a promised probability.
+"""Split conformal prediction: sets of classes with guaranteed coverage.
 
-A score s(x, y) says how badly class y fits the prediction. From n held-out items the threshold is
-the k-th smallest score of their labels, ``k = ⌈(n + 1) c⌉``, that is the empirical quantile at
-``k / n``; the set of a new input is ``{y : s(x, y) ≤ threshold}``. If held-out and new items are
-exchangeable, then, whatever the model, the set holds the label with a probability of at least c,
-and at most ``c + 1 / (n + 1)`` if scores do not tie (Vovk et al., 2005; Lei et al., 2018). The
-probability is over both the held-out and the new items, and on average over inputs: it says nothing
-about a single input, and nothing once the data have shifted.
+A nonconformity score s(x, y) is larger the worse class y fits the prediction. From n held-out items
+the threshold is the k-th smallest score of their labels, ``k = ⌈(n + 1) c⌉``, that is the empirical
+quantile at ``k / n``; the set of a new input is ``{y : s(x, y) ≤ threshold}``. If held-out and new
+items are exchangeable, then, for any model, the set contains the label with a probability of at
+least c, and at most ``c + 1 / (n + 1)`` if scores do not tie (Vovk et al., 2005; Lei et al., 2018).
+The probability is over both the held-out and the new items, and marginal over inputs: there is no
+guarantee for a single input, and none under distribution shift.
 
 Scores:
 
 - ``"threshold"``: ``1 − p_y`` (LAC: Sadinle et al., 2019). The smallest sets on average, which may
   be empty.
 - ``"aps"``: ``Σ_{j before y} p_j + u p_y`` with classes in decreasing order of probability and u
-  uniform in [0, 1] (Romano et al., 2020). Larger sets that follow the difficulty of an input.
-  Without randomisation u is 1: sets are never empty, and cover too much.
+  uniform in [0, 1] (Romano et al., 2020). Larger sets that adapt to the difficulty of an input.
+  Without randomisation u is 1: sets are never empty, and the coverage is too high.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Method = Literal["threshold", "aps"]
 
 @dataclass(frozen=True)
 class Coverage:
-    """What prediction sets achieve on labelled data.
+    """Coverage and size of prediction sets on labelled data.
 
     Attributes:
-        marginal: share of items whose set holds the label.
-        per_class: class → the same share among items of this class, for classes that occur.
+        marginal: fraction of items whose set contains the label.
+        per_class: class → the same fraction among items of this class, for classes that occur.
         size: mean number of classes in a set.
-        empty: share of sets without a class.
+        empty: fraction of empty sets.
     """
 
     marginal: float
@@ -52,14 +52,13 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class ConformalSets:
-    """Thresholds from held-out data, with which predictions become sets of classes.
+    """Thresholds from held-out data that turn predictions into sets of classes.
 
     Attributes:
-        thresholds: largest score of a class that is in the set ``[K]``; all equal unless the sets
-            were made class by class.
-        target: promised coverage c.
+        thresholds: largest score of a class in the set ``[K]``; all equal unless ``per_class``.
+        target: target coverage c.
         method: the score.
-        randomised: whether the ``"aps"`` score draws u.
+        randomised: True if the ``"aps"`` score draws u.
     """
 
     thresholds: Tensor
@@ -70,7 +69,7 @@ class ConformalSets:
     def sets(
         self, probs: Prediction | Tensor | Any, *, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Return which classes are in the set of each input, bool ``[B, K]`` on the CPU.
+        """Return the prediction set of each input as a mask, bool ``[B, K]`` on the CPU.
 
         Args:
             probs: predictive ``[B, K]``, or the :class:`Prediction` that holds it.
@@ -91,7 +90,7 @@ class ConformalSets:
         *,
         generator: torch.Generator | None = None,
     ) -> Coverage:
-        """Measure the sets on labelled data that were not used to make them."""
+        """Evaluate the sets on labelled data other than the held-out data."""
         checked, target = probabilities_and_labels(probs, labels)
         sets = self.sets(checked, generator=generator)
         held = sets.gather(-1, target[:, None]).squeeze(-1).double()
@@ -113,13 +112,13 @@ def conformal(
     randomised: bool = True,
     generator: torch.Generator | None = None,
 ) -> ConformalSets:
-    """Make prediction sets from predictions for held-out data.
+    """Compute thresholds of prediction sets from predictions for held-out data.
 
     Args:
         probs: predictive ``[n, K]``, or the :class:`Prediction` that holds it, for data that were
             seen neither in training nor in :func:`felbo.calibrate`.
         labels: ``[n]``, integers in 0 … K − 1.
-        coverage: c, the probability with which a set shall hold the label.
+        coverage: c, the probability with which a set contains the label.
         method: the score, ``"threshold"`` or ``"aps"``.
         per_class: a threshold for every class from its own items, so that c holds for each class
             (Mondrian: Vovk, 2012), not only on average. Needs enough items of every class.
@@ -127,8 +126,8 @@ def conformal(
         generator: of u; ``None`` is torch's global generator.
 
     Raises:
-        ValueError: if there are fewer than ``c / (1 − c)`` items (per class): then the promise
-            would need every class in every set.
+        ValueError: if there are fewer than ``c / (1 − c)`` items (per class): then the guarantee
+            would require every class in every set.
 
     Example:
         >>> import torch, felbo
@@ -169,7 +168,7 @@ def _scores(
 
 
 def _rank(size: int, coverage: float) -> int:
-    """Return ``⌈(n + 1) c⌉``; a whole number may come out larger by rounding."""
+    """Return ``⌈(n + 1) c⌉``, tolerant to rounding errors of an integer ``(n + 1) c``."""
     return math.ceil((size + 1) * coverage - 1e-9)
 
 

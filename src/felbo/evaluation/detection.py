@@ -1,4 +1,4 @@
-"""Out-of-distribution detection: how well a score tells foreign inputs from known ones."""
+"""Out-of-distribution detection: AUROC, AUPR and FPR95 of an uncertainty score."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from felbo.evaluation.checks import scores_per_item
 
 @dataclass(frozen=True)
 class Detection:
-    """How well one score separates two sets of inputs, each a fraction.
+    """Separation of two sets of inputs by one score; all values are fractions.
 
     Attributes:
         auroc: probability that an input from elsewhere has the larger score, ties counting half;
             0.5 is chance, 1 is best.
-        aupr_in: average precision with the inputs of the test set as the class to find.
-        aupr_out: average precision with the inputs from elsewhere as the class to find. Chance is
-            the share of the class to find in both.
-        fpr95: share of inputs from elsewhere that pass as known at the threshold below which 95 %
-            of the test inputs lie; 0 is best (Liang et al., 2018).
+        aupr_in: average precision with the inputs of the test set as the positive class.
+        aupr_out: average precision with the inputs from elsewhere as the positive class. For both,
+            chance is the fraction of the positive class.
+        fpr95: fraction of inputs from elsewhere that are accepted at the threshold that accepts
+            95 % of the test inputs; 0 is best (Liang et al., 2018).
     """
 
     auroc: float
@@ -44,7 +44,7 @@ def detection(inside: Tensor | Any, outside: Tensor | Any) -> Detection:
         >>> detection([0.1, 0.3], [0.2, 0.4]).auroc
         0.75
     """
-    # Imported on first use: it takes longer to load than all of felbo.
+    # Imported lazily: it takes longer to load than all of felbo.
     from torchmetrics.functional.classification import (
         binary_auroc,
         binary_average_precision,
@@ -54,7 +54,7 @@ def detection(inside: Tensor | Any, outside: Tensor | Any) -> Detection:
     known, foreign = scores_per_item(inside, "inside"), scores_per_item(outside, "outside")
     rank = _ranks(torch.cat([known, foreign]))
     is_foreign = torch.cat([torch.zeros(len(known)), torch.ones(len(foreign))]).long()
-    # Taken as known: the class that is kept at a rate of 95 %.
+    # The known inputs are the positive class, with a sensitivity of 95 %.
     specificity, _ = binary_specificity_at_sensitivity(1 - rank, 1 - is_foreign, 0.95)
     return Detection(
         auroc=float(binary_auroc(rank, is_foreign)),
@@ -65,9 +65,9 @@ def detection(inside: Tensor | Any, outside: Tensor | Any) -> Detection:
 
 
 def _ranks(scores: Tensor) -> Tensor:
-    """Return scores as ranks in [0, 1), equal where scores are equal.
+    """Return ranks of scores in [0, 1), equal for equal scores.
 
-    torchmetrics takes values outside [0, 1] for logits and applies a sigmoid, which makes large
-    scores, such as precisions of thousands, equal.
+    torchmetrics treats values outside [0, 1] as logits and applies a sigmoid, which saturates for
+    large scores, such as precisions of thousands.
     """
     return torch.searchsorted(scores.sort().values, scores).double() / len(scores)

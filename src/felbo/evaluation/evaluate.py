@@ -1,4 +1,4 @@
-"""One call that says which predictions can be trusted: on test data, under shift, elsewhere."""
+"""Evaluate a model in one call: on test data, under shift, and out of distribution."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Model = nn.Module | Sequence[nn.Module] | Prediction
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What :func:`evaluate` found; ``print`` shows it as tables.
+    """Result of :func:`evaluate`; ``print`` shows it as tables.
 
     Attributes:
         test: quality on the test data.
         shifts: quality on each shifted data set, by name.
-        ood: detection of each foreign data set, by its name and the name of the score.
+        ood: detection of each out-of-distribution data set, by its name and that of the score.
     """
 
     test: Quality
@@ -75,10 +75,10 @@ def evaluate(
         smoothing: γ of the log-likelihood, as in :func:`felbo.score`, and of :func:`felbo.predict`.
         resamples: of the bootstrap.
         level: of its intervals.
-        coverages: shares of accepted items at which the accuracy is reported.
+        coverages: fractions of accepted items at which the accuracy is reported.
         accuracies: in per cent, at which the coverage is reported.
         generator: of the resamples, on the CPU; ``None`` is torch's global generator.
-        settings: the other ones of :func:`felbo.predict`: ``num_samples``, ``num_data``,
+        settings: further arguments of :func:`felbo.predict`: ``num_samples``, ``num_data``,
             ``batch_size``, ``seed``.
 
     Example:
@@ -145,7 +145,7 @@ def _foreign(model: Model, name: str, x: Any, settings: dict[str, Any]) -> Predi
         return x
     if isinstance(model, Prediction):
         raise TypeError(
-            f"ood[{name!r}] must be a prediction, since the model is not at hand; got "
+            f"ood[{name!r}] must be a prediction, since there is no model to predict with; got "
             f"{type(x).__name__}. Pass felbo.predict(model, x), or the model itself."
         )
     return predict(model, x, **settings)

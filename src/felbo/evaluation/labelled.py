@@ -1,4 +1,4 @@
-"""What labelled data may be, turned into batches ``(x, y)`` in one pass."""
+"""Convert labelled data (tensors, arrays, Dataset, DataLoader) to batches ``(x, y)``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LabelledData = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
 def labelled_batches(
     data: LabelledData, size: int, module: nn.Module
 ) -> Iterator[tuple[Inputs, Tensor]]:
-    """Yield pairs of inputs ``[B, ...]`` and labels ``[B]`` in the order in which they came.
+    """Yield pairs of inputs ``[B, ...]`` and labels ``[B]``, in the given order.
 
     Args:
         data: a pair ``(x, y)`` of tensors or arrays, where x may be a tuple or dict of them; or a
-            ``DataLoader`` or ``Dataset`` that gives such pairs, or dicts with ``"labels"``.
-        size: B; batches of a loader are taken as they come.
-        module: what will run; says of which dtype numpy arrays become.
+            ``DataLoader`` or ``Dataset`` that yields such pairs, or dicts with ``"labels"``.
+        size: B; batches of a loader keep their size.
+        module: its parameters define the dtype that numpy arrays are converted to.
     """
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
@@ -52,13 +52,13 @@ def predict_labelled(
 ) -> tuple[Prediction, Tensor]:
     """Return predictions for labelled data, and their labels ``[B]``.
 
-    Both come from one pass, so that a loader may shuffle.
+    Both come from one pass over the data, so a loader may shuffle.
 
     Args:
         model: a stochastic classifier, or a list of networks.
         data: a pair ``(x, y)``, a ``DataLoader`` or a ``Dataset``.
         batch_size: inputs per forward pass.
-        settings: the others of :func:`felbo.predict`.
+        settings: further arguments of :func:`felbo.predict`.
     """
     labels: list[Tensor] = []
     module = model if isinstance(model, nn.Module) else next(iter(model))

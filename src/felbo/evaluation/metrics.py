@@ -43,8 +43,8 @@ def score(
     Args:
         probs: predictive ``[B, K]``, a tensor or array, or the :class:`Prediction` that holds it.
         labels: ``[B]``, integers in 0 … K − 1, a tensor or array.
-        smoothing: γ of ``p ← (1 − γ) p + γ / K``, for the log-likelihood only, so that one
-            confident mistake counts −11.5 nats (K = 10) and not −∞.
+        smoothing: γ of ``p ← (1 − γ) p + γ / K``, for the log-likelihood only, so that a confident
+            mistake contributes −11.5 nats (K = 10) instead of −∞.
         bins: of the calibration error.
 
     Example:
@@ -52,7 +52,7 @@ def score(
         >>> score(torch.tensor([[0.8, 0.2], [0.4, 0.6]]), torch.tensor([0, 0])).accuracy
         50.0
     """
-    # Imported on first use: it takes longer to load than all of felbo.
+    # Imported lazily: it takes longer to load than all of felbo.
     from torchmetrics.functional.classification import (
         multiclass_accuracy,
         multiclass_calibration_error,
@@ -62,7 +62,7 @@ def score(
     classes = probs.shape[-1]
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
-    # Confidences of exactly 1 belong to the last bin; torchmetrics would open another one for them.
+    # Confidences of exactly 1 belong to the last bin; torchmetrics would put them in another one.
     below_one = probs.clamp(max=1.0 - torch.finfo(torch.float32).eps)
     return Scores(
         accuracy=100.0 * float(multiclass_accuracy(probs, labels, classes, average="micro")),
@@ -73,7 +73,7 @@ def score(
 
 
 def _checked(given: Any, labels: Any) -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[B, K]`` and labels ``[B]`` that fit together."""
+    """Return probabilities ``[B, K]`` and labels ``[B]`` of matching sizes."""
     probs = given.probs if isinstance(given, Prediction) else as_inputs(given, torch.float64)
     labels = as_labels(labels).to(probs.device)
     if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:

@@ -1,4 +1,4 @@
-"""From a model, networks that exist already, or draws, to predictions with their uncertainty."""
+"""Predict with a model, a list of trained networks, or existing draws."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ def predict(
         model: one of
 
             - a stochastic classifier, also inside a wrapper (compiled, averaged, distributed);
-            - a list of trained networks, each giving logits ``[B, K]``: an ensemble that exists
-              already, with one draw per network;
-            - draws that exist already, as class probabilities ``[M, B, K]``, with no ``x``.
+            - a list of trained networks with logits ``[B, K]``: an existing ensemble, with one draw
+              per network;
+            - existing draws, as class probabilities ``[M, B, K]``, without ``x``.
 
-            Models run in evaluation mode, and every module is left in the mode it came in.
+            Models run in evaluation mode; the mode of every module is restored.
         x: inputs ``[B, ...]`` as a tensor, array or DataFrame, or a tuple or dict of these for a
             network with several arguments; or batches, from a ``DataLoader``, a ``Dataset``, a list
-            or an iterator: ``x``, ``(x, y)``, or dicts, of which y and ``"labels"`` are left out.
-            Results come in the order of the inputs.
+            or an iterator: ``x``, ``(x, y)``, or dicts; y and ``"labels"`` are ignored. Results are
+            in the order of the inputs.
         num_samples: draws; ``None`` takes the model's evaluation default.
-        num_data: N, the cap of the fitted precision (the size of the training set in the paper).
-        batch_size: inputs per forward pass; batches of a loader are taken as they come.
+        num_data: N, upper bound of the fitted precision (the size of the training set in the
+            paper).
+        batch_size: inputs per forward pass; batches of a loader keep their size.
         smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them; with 0,
             all results are float64.
         seed: of the draws; ``None`` is torch's global generator.
@@ -77,7 +78,7 @@ def predict(
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
     source = _source(model, num_samples)
-    # Without smoothing, a probability that underflows would rule out its class.
+    # Without smoothing, a probability that underflows to 0 would distort the fit.
     least = torch.float32 if smoothing else torch.float64
     means: list[Tensor] = []
     behind: list[Tensor] = []
@@ -86,7 +87,7 @@ def predict(
         for batch in input_batches(x, batch_size, source.modules[0]):
             logits = source.logits(batch, least)
             probs = fused.softmax(logits)
-            # Of several draws only mean and spread are kept.
+            # Only mean and spread of the draws are kept, to save memory.
             reduced = (probs[0], logits[0].exp()) if source.direct else summarise(probs, smoothing)
             _check_finite(reduced[0], items)
             means.append(reduced[0])
@@ -99,13 +100,13 @@ def predict(
 
 
 class _Source(NamedTuple):
-    """Where draws come from.
+    """Source of draws.
 
     Attributes:
-        modules: that will run.
+        modules: the modules that run.
         draw: maps a batch to logits ``[M, B, K]``.
-        is_random: whether draws can differ.
-        direct: whether the logits are log α of a Dirichlet that the model gives directly.
+        is_random: True if draws can differ.
+        direct: True if the logits are log α of a Dirichlet that the model predicts directly.
     """
 
     modules: Sequence[nn.Module]
@@ -127,7 +128,7 @@ def _from_draws(
     if x is not None:
         raise TypeError("Draws [M, B, K] are predictions already: pass them alone, without x.")
     if num_samples is not None:
-        raise TypeError(f"num_samples is the first axis of the draws, {len(draws)}; leave it out.")
+        raise TypeError(f"num_samples is the first axis of the draws, {len(draws)}; omit it.")
     if draws.dim() != 3:
         raise ValueError(
             "Draws are class probabilities [M, B, K] (draws, inputs, classes), "

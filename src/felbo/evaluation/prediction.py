@@ -1,4 +1,4 @@
-"""Class probabilities with the Dirichlet behind them."""
+"""Prediction: class probabilities, the fitted Dirichlet and its uncertainties."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch import Tensor
 
 from felbo import dirichlet
 
-# Values to widen to float64 at a time, so that temporaries stay small and in the cache.
+# Values converted to float64 at a time, so that temporaries fit into the cache.
 _BLOCK = 65536
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What is left of M draws at B inputs: enough to fit their Dirichlet later.
+    """Sufficient statistics of M draws at B inputs, for a later fit of their Dirichlet.
 
-    Besides the mean ā, the likelihood of the precision needs of the draws only their spread,
+    The likelihood of the precision depends on the draws only through their mean ā and their spread
     ``D = Σ_k ā_k (log ā_k − l̄_k)`` per input, with l̄ the mean of their logarithms.
 
     Attributes:
         draws: M.
         value: D of the smoothed draws ``[B]``, float64.
         smoothing: γ of the smoothing.
-        max_precision: cap of the fitted precision.
+        max_precision: upper bound of the fitted precision.
     """
 
     draws: int
@@ -45,15 +45,15 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Class probabilities and the Dirichlet behind them, for B inputs.
+    """Class probabilities and the fitted Dirichlet, for B inputs.
 
-    Probabilities are there at once. The Dirichlet is fitted to the draws when it is first asked
-    for: by ``concentration``, ``precision`` or one of the uncertainties.
+    The Dirichlet is fitted to the draws lazily, on first access to ``concentration``,
+    ``precision`` or one of the uncertainties, and cached.
 
     Args:
         probs: mean of the draws' class probabilities ``[B, K]``.
-        source: the spread of the draws, or the concentration ``[B, K]`` itself where a model gives
-            one.
+        source: the spread of the draws, or the concentration ``[B, K]`` itself if the model
+            predicts it.
 
     Attributes:
         probs: mean of the draws' class probabilities ``[B, K]``.
@@ -90,7 +90,7 @@ class Prediction:
 
     @property
     def is_random(self) -> bool:
-        """Whether several draws, or a Dirichlet of the model's own, stand behind the prediction."""
+        """True if there are several draws, or the model predicts a Dirichlet directly."""
         return isinstance(self.source, Tensor) or self.source.draws > 1
 
     @cached_property
@@ -104,17 +104,17 @@ class Prediction:
 
     @property
     def aleatoric(self) -> Tensor:
-        """Expected entropy under the Dirichlet: what no model could resolve ``[B]``.
+        """Expected entropy under the Dirichlet, which more data cannot reduce ``[B]``.
 
-        A single draw cannot tell the two kinds apart: all of its entropy counts as this one.
+        For a single draw the two kinds cannot be separated: this is the total entropy.
         """
         return self._uncertainty.aleatoric if self.is_random else self._uncertainty.total
 
     @property
     def epistemic(self) -> Tensor:
-        """Mutual information of label and function: what more data could resolve ``[B]``.
+        """Mutual information of label and function, which more data can reduce ``[B]``.
 
-        A single draw says nothing about it: NaN, with a warning.
+        NaN, with a warning, for a single draw.
         """
         if not self.is_random:
             warnings.warn(
@@ -133,7 +133,7 @@ class Prediction:
 def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Reduce draws ``[M, B, K]`` to their mean ``[B, K]`` and their spread D ``[B]``."""
     if len(probs) == 1:
-        # One draw has no spread; rounding must not give it one.
+        # The spread of one draw is exactly 0, without rounding errors.
         return probs[0], probs.new_zeros(probs.shape[1], dtype=torch.float64)
     draws, _, classes = probs.shape
     blocks = torch.split(probs, max(_BLOCK // (draws * classes), 1), dim=1)

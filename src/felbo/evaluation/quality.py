@@ -1,4 +1,4 @@
-"""All measures of predictions against labels, each with a bootstrap interval."""
+"""All metrics of predictions against labels, each with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Selective:
     Attributes:
         aurc: area under the risk–coverage curve; 0 is best.
         augrc: area under the generalised risk–coverage curve; 0 is best, 1/2 worst.
-        accuracy_at: coverage → accuracy in per cent of what is accepted.
+        accuracy_at: coverage → accuracy in per cent of the accepted items.
         coverage_at: accuracy in per cent → the largest coverage that reaches it.
     """
 
@@ -38,7 +38,7 @@ class Selective:
 
 @dataclass(frozen=True)
 class Quality:
-    """How good predictions for one set of labelled data are.
+    """Metrics of predictions for one set of labelled data.
 
     Attributes:
         size: number of items.
@@ -51,7 +51,7 @@ class Quality:
         rms_calibration: root mean square over bins in place of the mean, top label, equal width.
         max_calibration: the largest gap of any bin, top label, equal width.
         selective: selective prediction by each score.
-        reliability: what a reliability diagram shows.
+        reliability: bins of the reliability diagram.
     """
 
     size: int
@@ -68,7 +68,7 @@ class Quality:
 
     @property
     def estimates(self) -> dict[str, Estimate]:
-        """The measures that have an interval, by name."""
+        """The metrics that have an interval, by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Estimate)}
 
 
@@ -104,7 +104,7 @@ def quality(
 def _measures(probs: Tensor, labels: Tensor, bins: int, smoothing: float) -> Measures:
     """Return the function from weights ``[R, n]`` to all measures ``[R]``.
 
-    Bins of equal mass stay those of the data themselves in every resample.
+    Bins of equal mass are those of the original data in every resample.
     """
     items = torch.stack(
         [

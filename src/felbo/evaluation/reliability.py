@@ -1,4 +1,4 @@
-"""Reliability diagram: how often predictions of a confidence are right."""
+"""Reliability diagram: accuracy per confidence bin."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from felbo.evaluation.prediction import Prediction
 
 @dataclass(frozen=True)
 class Reliability:
-    """The bins that hold items, in increasing order of confidence; L of them.
+    """The non-empty bins, in increasing order of confidence.
 
     Attributes:
-        low: lower end of each bin: its edge for bins of equal width, else its least confidence.
+        low: lower end of each bin: its edge for bins of equal width, else its smallest confidence.
         high: upper end.
-        count: items.
+        count: number of items.
         confidence: mean confidence of the items.
-        accuracy: share of the items whose most probable class is right.
+        accuracy: fraction of the items whose most probable class is right.
     """
 
     low: tuple[float, ...]
@@ -45,7 +45,7 @@ def reliability(
     binning: Binning = "width",
     bins: int = 15,
 ) -> Reliability:
-    """Return what a reliability diagram shows; :func:`felbo.report.draw_reliability` draws it.
+    """Return the bins of a reliability diagram; :func:`felbo.report.draw_reliability` draws it.
 
     Args:
         probs: predictive ``[B, K]``, or the :class:`Prediction` that holds it.

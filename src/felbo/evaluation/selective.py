@@ -1,17 +1,17 @@
-"""Selective prediction: what is gained where a model abstains from its least certain predictions.
+"""Selective prediction: risk and accuracy when a model rejects its least certain predictions.
 
-Items are accepted in the order of a score, most certain first. Of n items the i first are a share
-``c_i = i / n``, the coverage, and hold ``e_i`` errors. Two risks are drawn over the coverage:
+Items are accepted in the order of a score, most certain first. The first i of n items have coverage
+``c_i = i / n`` and ``e_i`` errors. Two risks are functions of the coverage:
 
-- selective risk ``e_i / i``: the share of errors among accepted items. Its mean over i is the
+- selective risk ``e_i / i``: the fraction of errors among accepted items. Its mean over i is the
   AURC (Geifman et al., 2019);
 - generalised risk ``e_i / n``: the probability that an item is accepted *and* wrong. The area under
   it is the AUGRC (Traub et al., 2024, "Overcoming Common Flaws in the Evaluation of Selective
-  Classification Systems"), which does not weigh the few most certain items above all others.
-  With a as accuracy and AUROC as that of errors against right predictions it is
+  Classification Systems"), which does not overweight the few most certain items. With the accuracy
+  a and the AUROC of errors against correct predictions it is
   ``(1 − AUROC) a (1 − a) + (1 − a)² / 2``.
 
-Items of equal score cannot be told apart: both areas are means over all their orders.
+For items of equal score, both areas are averages over all of their orders.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from felbo.evaluation.checks import probabilities_and_labels, scores_per_item
 from felbo.evaluation.prediction import Prediction
 
-# A share of n items that is a whole number of them may come out larger by rounding.
+# Tolerance of comparisons between fractions of n items.
 _ROUNDING = 1e-9
 
 
@@ -44,7 +44,7 @@ class RiskCoverage:
 
     @property
     def coverage(self) -> Tensor:
-        """Share of accepted items ``i / n``, ``[n]``."""
+        """Fraction of accepted items ``i / n``, ``[n]``."""
         return self._accepted / len(self.errors)
 
     @property
@@ -68,7 +68,7 @@ class RiskCoverage:
         return float(self.generalised_risk.mean() - self.errors[-1] / (2 * len(self.errors) ** 2))
 
     def accuracy_at(self, coverage: float) -> float:
-        """Return the accuracy in per cent where at least this share of items is accepted.
+        """Return the accuracy in per cent if at least this fraction of items is accepted.
 
         Example:
             >>> curve = risk_coverage([0.1, 0.2, 0.3, 0.4], correct=[True, True, True, False])
@@ -76,7 +76,7 @@ class RiskCoverage:
             (100.0, 75.0)
         """
         if not 0.0 < coverage <= 1.0:
-            raise ValueError(f"coverage is a share above 0 and up to 1, got {coverage}.")
+            raise ValueError(f"coverage is a fraction above 0 and up to 1, got {coverage}.")
         enough = self._attainable & (self.coverage >= coverage - _ROUNDING)
         return 100.0 * float(1 - self.risk[enough][0])
 
@@ -95,7 +95,7 @@ class RiskCoverage:
         return float(self.coverage[reached[-1]]) if len(reached) else 0.0
 
     def threshold_at(self, accuracy: float) -> float:
-        """Return the score up to which items are accepted at :meth:`coverage_at`.
+        """Return the threshold of the score that accepts the items of :meth:`coverage_at`.
 
         Raises:
             ValueError: if no threshold reaches the accuracy.
@@ -114,7 +114,7 @@ class RiskCoverage:
 
     @property
     def _attainable(self) -> Tensor:
-        """Whether a threshold accepts exactly the i first items: the next score is larger."""
+        """True if a threshold accepts exactly the first i items: the next score is larger."""
         last = torch.ones(1, dtype=torch.bool)
         return torch.cat([self.uncertainty[1:] > self.uncertainty[:-1], last])
 
@@ -131,7 +131,7 @@ def risk_coverage(uncertainty: Tensor | Any, correct: Tensor | Any) -> RiskCover
     Args:
         uncertainty: ``[B]``, larger where a prediction is less certain, such as
             ``prediction.total``, ``prediction.epistemic`` or ``-prediction.confidence``.
-        correct: whether each prediction is right ``[B]``, such as ``prediction.labels == y``.
+        correct: True for each correct prediction ``[B]``, such as ``prediction.labels == y``.
 
     Example:
         The one error comes last: the best order.
@@ -148,10 +148,10 @@ def risk_coverage(uncertainty: Tensor | Any, correct: Tensor | Any) -> RiskCover
         raise ValueError(f"Got {len(scores)} scores but {len(right)} predictions right or wrong.")
     if not bool(((right == 0) | (right == 1)).all()):
         raise ValueError(
-            "correct says of each item whether its prediction is right: True or False."
+            "correct must hold True or False for each item: whether its prediction is right."
         )
     ordered, order = scores.sort()
-    # Items first … last − 1 share the score of item i.
+    # Items first … last − 1 have the same score as item i.
     first = torch.searchsorted(ordered, ordered)
     last = torch.searchsorted(ordered, ordered, right=True)
     before = torch.cat([torch.zeros(1), (1 - right[order]).cumsum(0)])
@@ -160,6 +160,6 @@ def risk_coverage(uncertainty: Tensor | Any, correct: Tensor | Any) -> RiskCover
 
 
 def correct_predictions(probs: Prediction | Tensor | Any, labels: Tensor | Any) -> Tensor:
-    """Return whether the most probable class is the label, ``[B]``."""
+    """Return a mask ``[B]``: True where the most probable class is the label."""
     checked, target = probabilities_and_labels(probs, labels)
     return checked.argmax(-1) == target

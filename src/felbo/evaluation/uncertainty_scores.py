@@ -1,4 +1,4 @@
-"""The scores by which predictions can be ranked, each larger where a prediction is less certain."""
+"""Uncertainty scores of a prediction, larger for less certain items."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from felbo.evaluation.prediction import Prediction
 
 
 def uncertainty_scores(prediction: Prediction) -> dict[str, Tensor]:
-    """Return every score that a prediction has, ``[B]`` in float64, larger is less certain.
+    """Return all uncertainty scores of a prediction by name, each ``[B]`` in float64.
 
     - ``"confidence"``: minus the maximum probability;
     - ``"total"``: entropy of the predictive;
     - ``"epistemic"``: mutual information of label and function;
     - ``"precision"``: minus the precision of the Dirichlet.
 
-    A single draw shows no disagreement, so the last two are left out where ``is_random`` is False.
+    The last two are omitted for a single draw (``is_random`` is False).
 
     Example:
         >>> import torch, felbo
@@ -29,7 +29,7 @@ def uncertainty_scores(prediction: Prediction) -> dict[str, Tensor]:
         raise TypeError(
             f"Expected a Prediction, as felbo.predict gives it; got {type(prediction).__name__}."
         )
-    probabilities(prediction)  # refuses a prediction of nothing
+    probabilities(prediction)  # raises for an empty prediction
     found = {"confidence": -prediction.confidence, "total": prediction.total}
     if prediction.is_random:
         found |= {"epistemic": prediction.epistemic, "precision": -prediction.precision}

@@ -1,6 +1,6 @@
-"""What exists only for speed: the plain functions once more, with the same signatures.
+"""Optimised versions of plain functions, with the same signatures.
 
-Without this package the library still works: each function has a plain form to take its place.
+This package exists only for speed: each function has a plain version that can replace it.
 """
 
 from felbo.fused.kl import function_space_kl

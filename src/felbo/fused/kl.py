@@ -1,8 +1,8 @@
-r"""The function-space KL with its gradient in closed form.
+r"""Function-space KL with a closed-form gradient.
 
-With α held constant, the divergence depends on the draws only through l̄, the mean of ``log f``.
-Hence ``∂KL/∂log f_m = (α − β) / M``, and the derivatives of smoothing and softmax are products. The
-value needs neither lnΓ nor the log-density of every draw: with Stirling's formula,
+With α held constant, the KL depends on the draws only through l̄, the mean of ``log f``. Hence
+``∂KL/∂log f_m = (α − β) / M``, and the gradient passes through smoothing and softmax in closed form
+too. The value needs neither lnΓ nor the log-density of every draw: with Stirling's formula,
 
 ``KL = log B(β) − Σ β l̄ + ½ (K − 1) log(z / 2π) + μ(z) − z D + ½ Σ log ā − Σ μ(α)``.
 """
@@ -22,7 +22,7 @@ from felbo.dirichlet.validation import check_bracket
 from felbo.fused.softmax import softmax
 from felbo.fused.stirling import stirling_remainder, stirling_remainder_of
 
-# Values per thread to work on at a time: temporaries of this size stay in the cache.
+# Values per block and thread: temporaries of this size fit into the cache.
 _BLOCK = 262144
 
 
@@ -33,14 +33,14 @@ def function_space_kl(
     smoothing: float = 1e-4,
     gradient: Literal["partial"] = "partial",
 ) -> Tensor:
-    """Return the KL at each point, as the plain function of this name does with α held constant.
+    """Return the KL at each point, equal to the plain ``function_space_kl`` with α held constant.
 
     Args:
-        logits: of the draws ``[M, S, K]``.
+        logits: draws ``[M, S, K]``.
         beta: concentration of the prior ``[S, K]`` or ``[K]``, a constant.
-        max_precision: cap of the fitted precision.
+        max_precision: upper bound of the fitted precision.
         smoothing: γ > 0 of ``f = (1 − γ) softmax + γ / K``.
-        gradient: only ``"partial"`` has this closed form.
+        gradient: must be ``"partial"``; ``"total"`` has no such closed form.
 
     Returns:
         ``[S]``, float64, twice differentiable in the logits.
@@ -56,7 +56,7 @@ def function_space_kl(
 
 
 class _KL(torch.autograd.Function):
-    """The KL, with its gradient computed in the forward pass."""
+    """KL with a gradient precomputed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -67,7 +67,7 @@ class _KL(torch.autograd.Function):
             probs, f, alpha, value = _divergence(part, own, max_precision, smoothing)
             values.append(value)
             if ctx.needs_input_grad[0]:
-                # With α = N f of a single draw, the part of α is N Σ_k ∂f_k = 0.
+                # For a single draw α = N f, and its contribution is N Σ_k ∂f_k = 0.
                 by_log_f = -own if len(f) == 1 else (alpha - own) / len(f)
                 gradients.append(_gradient(probs, f, by_log_f, smoothing).to(logits.dtype))
         if gradients:
@@ -79,7 +79,7 @@ class _KL(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         logits, beta, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # A second derivative is wanted: give the gradient a graph in which α is constant.
+            # Double backward: recompute the gradient with a graph in which α is constant.
             max_precision, smoothing = ctx.settings
             with torch.no_grad():
                 alpha = _divergence(logits, beta, max_precision, smoothing)[2]
@@ -90,7 +90,7 @@ class _KL(torch.autograd.Function):
 
 
 def _blocks(logits: Tensor, beta: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Cut the points into blocks; on an accelerator there is one."""
+    """Split the points into blocks that fit into the cache; one block on an accelerator."""
     draws, points, classes = logits.shape
     size = max(_BLOCK * torch.get_num_threads() // (draws * classes), 1)
     if points <= size or logits.device.type != "cpu":
@@ -133,7 +133,7 @@ def _divergence(
 
 
 def _gradient(probs: Tensor, f: Tensor, by_log_f: Tensor, smoothing: float) -> Tensor:
-    """Return the derivative by the logits ``[M, S, K]`` from that by ``log f``."""
-    # log f moves by (1 − γ) p / f = 1 − (γ / K) / f when log p does.
+    """Return ∂KL/∂logits ``[M, S, K]`` from ∂KL/∂log f."""
+    # ∂log f / ∂log p = (1 − γ) p / f = 1 − (γ / K) / f.
     by_log_p = torch.addcdiv(by_log_f, by_log_f, f, value=-smoothing / f.shape[-1])
     return torch.addcmul(by_log_p, probs, by_log_p.sum(-1, keepdim=True), value=-1.0)

@@ -1,11 +1,11 @@
-"""Softmax that is fast for rows of few classes, too."""
+"""Softmax that is fast for short rows (few classes) on a CPU."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# torch.softmax works value by value on rows shorter than a vector register.
+# torch.softmax is not vectorised for rows shorter than a vector register.
 _SHORT = 16
 
 

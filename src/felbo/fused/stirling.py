@@ -1,9 +1,9 @@
-r"""The remainder of Stirling's formula, which takes the place of lnΓ.
+r"""Remainder of Stirling's formula, used in place of lnΓ.
 
 .. math::
     \ln\Gamma(x) = (x - \tfrac12) \log x - x + \tfrac12 \log 2\pi + \mu(x)
 
-In the divergence of a fitted Dirichlet, all terms but :math:`\mu` cancel or have a short sum.
+In the KL of a fitted Dirichlet, all terms except :math:`\mu` cancel or are cheap to sum.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import math
 
 from torch import Tensor
 
-# Coefficients of Stieltjes' continued fraction (1/12, 1/30, 53/210, 195/371), cut off after the
-# fourth and adjusted to minimise the largest error for arguments from 1 on.
+# Coefficients of Stieltjes' continued fraction (1/12, 1/30, 53/210, 195/371), truncated after the
+# fourth and adjusted to minimise the largest error for arguments ≥ 1.
 _A, _B, _C, _D = 0.08333365991167295, 0.03346079175141224, 0.3201554699946308, 0.6524921736319098
 
 
 def stirling_remainder(x: Tensor) -> Tensor:
-    r"""Return :math:`\mu(x)` for x > 0 in float64, off by 3e-8 at most.
+    r"""Return :math:`\mu(x)` for x > 0 in float64, with an error of at most 3e-8.
 
     .. math::
         \mu(x) = (x + \tfrac12) \log(1 + 1/x) - 1 + \mu(x + 1), \qquad
@@ -31,7 +31,7 @@ def stirling_remainder(x: Tensor) -> Tensor:
 
 
 def stirling_remainder_of(x: float) -> float:
-    r"""Return :math:`\mu(x)` of a number x > 0."""
+    r"""Return :math:`\mu(x)` of a Python float x > 0."""
     if x > 100.0:
         return 1.0 / (12.0 * x)  # the next term is 1 / 360 x³
     return math.lgamma(x) - (x - 0.5) * math.log(x) + x - 0.5 * math.log(2.0 * math.pi)

@@ -16,7 +16,7 @@ class ActiveDropout(nn.Module):
     Args:
         rate: probability that a value is set to zero, in [0, 1).
         mask: ``"item"`` draws a mask for every item of the batch, ``"draw"`` one mask for the whole
-            batch, so that one call is one function.
+            batch, so that one call evaluates one function.
         whole_maps: drop whole channels of ``[B, C, ...]``, as ``nn.Dropout2d`` does.
     """
 

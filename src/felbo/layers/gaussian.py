@@ -34,6 +34,6 @@ def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: float, prior_std: float) 
 def standard_normal(size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Draw ε ~ N(0, I), ``[size]``, with the dtype and device of ``like``."""
     if generator is None:
-        # torch.compile does not take the argument together with a size that it keeps open.
+        # torch.compile rejects the generator argument together with a dynamic size.
         return torch.randn(size, dtype=like.dtype, device=like.device)
     return torch.randn(size, dtype=like.dtype, device=like.device, generator=generator)

@@ -1,4 +1,4 @@
-"""Tell whether a module has hooks, which code that goes around its call would pass over."""
+"""Detect hooks on a module, which code that bypasses ``module(...)`` would skip."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from torch import nn
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether anything is registered to run before or after the module, or in its backward pass."""
-    # A module does not tell; the handle of a new hook knows where the others are.
+    """Return True if the module has a forward or backward hook, or a pre-hook of either."""
+    # Modules have no public list of their hooks; the handle of a new hook refers to that list.
     handles = [
         module.register_forward_pre_hook(lambda *_: None),
         module.register_forward_hook(lambda *_: None),

@@ -1,4 +1,4 @@
-"""A layer whose weight is shared by members that differ by random rank-1 factors."""
+"""Linear or convolutional layer shared by members that differ by random rank-1 factors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from felbo.layers.gaussian import gaussian_kl
 
 
 class GaussianFactors(nn.Module):
-    """One vector per member, ``factor = mean + σ ⊙ ε`` with σ = softplus(ρ) and means from 1.
+    """One Gaussian vector per member: ``mean + σ ⊙ ε``, σ = softplus(ρ), means initialised at 1.
 
     Args:
         members: R.
         size: D, values per vector.
         rho: starting value of every ρ.
-        like: a tensor whose dtype and device are taken over.
+        like: a tensor whose dtype and device are used.
     """
 
     def __init__(self, members: int, size: int, rho: float, like: Tensor) -> None:
@@ -56,11 +56,11 @@ class Rank1Layer(nn.Module):
     call draws u and v once per member.
 
     Args:
-        layer: ``nn.Linear``, ``nn.Conv1d`` or ``nn.Conv2d``. Its weight is used, not copied; its
-            bias is where the members' biases start. It is not changed.
+        layer: ``nn.Linear``, ``nn.Conv1d`` or ``nn.Conv2d``. Its weight is shared, not copied; its
+            bias is the initial value of every member's bias. It is not changed.
         members: R.
         rho: starting value of every ρ, with σ = softplus(ρ) the spread of the factors.
-        batch: what the model runs on; rows that are not its items are refused.
+        batch: the batch that the model runs on; inputs with another number of rows are refused.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Rank1Layer(nn.Module):
             )
         self.members = members
         self.batch = batch or Batch()
-        # The entry for the weight makes deepcopy hand it over as it is, tied or not.
+        # The memo entry makes deepcopy share the weight, so that tied weights stay tied.
         self.shared = copy.deepcopy(layer, {id(layer.weight): layer.weight})
         self.shared.bias = None
         self.input = GaussianFactors(members, inputs, rho, layer.weight)
@@ -102,7 +102,7 @@ class Rank1Layer(nn.Module):
     def _per_item(self, vectors: Tensor, x: Tensor) -> Tensor:
         """Give item i of ``x`` the vector of member i % R, shaped to broadcast over other axes."""
         rounds = -(-len(x) // self.members)
-        # Repeating, unlike indexing, has a gradient that is a plain sum.
+        # repeat, unlike indexing, has a gradient that is a plain sum.
         per_item = vectors.repeat(rounds, 1)[: len(x)]
         if self.spatial_dims is None:
             return per_item.view(len(x), *[1] * (x.dim() - 2), vectors.shape[1])

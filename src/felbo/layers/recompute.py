@@ -1,4 +1,4 @@
-"""Run a network without keeping its activations for the backward pass."""
+"""Activation checkpointing: run a network without storing activations for the backward pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from felbo.layers.hooks import has_hooks
 
 
 def recomputed(network: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """Return ``network(*args, **kwargs)``; the backward pass computes the activations once more.
+    """Return ``network(*args, **kwargs)``; the backward pass recomputes the activations.
 
     Of an ``nn.Sequential``, the backward pass holds one half at a time: the first half, which has
     the larger activations in most networks, is computed a third time when its turn comes.
@@ -25,7 +25,7 @@ def recomputed(network: nn.Module, *args: Any, **kwargs: Any) -> Any:
     plain call.
     """
     function: Callable[..., Any] = network
-    # A subclass may do more than call its children in turn, and hooks would be passed over.
+    # A subclass may do more than call its children in turn, and hooks would be skipped.
     if type(network) is nn.Sequential and len(network) > 1 and not has_hooks(network):
         first, second = network[: len(network) // 2], network[len(network) // 2 :]
 
@@ -36,10 +36,10 @@ def recomputed(network: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _checkpointed(owner: nn.Module, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function of the layers of ``owner``, keeping nothing but its inputs."""
+    """Call a function of the layers of ``owner``, storing only its inputs for the backward pass."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        # On copies: a network that overwrites its input would start its next pass from that.
+        # On copies: a network that overwrites its input would recompute from the overwritten one.
         return function(*map_tensors(Tensor.clone, args), **map_tensors(Tensor.clone, kwargs))
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:

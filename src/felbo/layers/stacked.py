@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from felbo.layers.hooks import has_hooks
 
-# Acting on each value by itself, these give the same result on [B, D] and on [M, B, D].
+# These act elementwise, so they give the same result on [B, D] and on [M, B, D].
 _ELEMENTWISE = (
     nn.ReLU,
     nn.Tanh,
@@ -38,7 +38,7 @@ class StackedLinear(nn.Module):
         """Map ``[B, in]`` (shared by all members) or ``[M, B, in]`` to ``[M, B, out]``."""
         members, outputs, inputs = self.weight.shape
         if x.dim() == 2:
-            # All members read the same input: one wide matrix product instead of M narrow ones.
+            # All members read the same input: one wide matmul instead of M narrow ones.
             bias = None if self.bias is None else self.bias.reshape(-1)
             wide = nn.functional.linear(x, self.weight.reshape(-1, inputs), bias)
             return wide.view(len(x), members, outputs).transpose(0, 1)
@@ -73,10 +73,10 @@ class StackedMLP(nn.Module):
 
     @staticmethod
     def accepts(networks: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Sequential]]:
-        """Whether the networks are alike, of linear layers and elementwise functions only.
+        """Return True for equal architectures of linear layers and elementwise functions only.
 
-        A layer that does more than its type says (hooks, normalised or frozen weights) or that
-        shares its weights with another would lose that, so its network is not accepted.
+        Stacking would drop hooks, weight normalisation, frozen weights and weights shared between
+        layers, so networks with any of them are not accepted.
         """
         plain = [n for n in networks if type(n) is nn.Sequential and _is_plain(n)]
         parameters = [p for n in plain for layer in n for p in layer.parameters()]

@@ -1,4 +1,4 @@
-"""Measurement sets: at which points posterior and prior are compared."""
+"""Measurement sets: the points at which posterior and prior are compared."""
 
 from felbo.measurement.base import (
     Augmented,

@@ -1,4 +1,4 @@
-"""What a measurement set is: the points at which posterior and prior are compared in a step."""
+"""Base class of measurement sets: the points at which posterior and prior are compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from felbo.models import StochasticClassifier
 
 
 class Comparison(NamedTuple):
-    """What an objective offers a measurement set in a step.
+    """Model and divergence of a training step, passed to measurement sets.
 
     Attributes:
         model: the model that is trained.
@@ -44,8 +44,8 @@ class MeasurementSet(ABC):
 
         Args:
             x: inputs of the batch ``[B, ...]``.
-            comparison: the model and its divergence from the prior, for sets that look for points
-                where the two differ.
+            comparison: the model and its divergence from the prior, for sets that search for
+                points where the two differ.
 
         Returns:
             Points ``[S, ...]`` of the structure and item shape of ``x``. ``None`` if there are none
@@ -97,7 +97,7 @@ def points_of(
 def as_measurement_set(
     value: MeasurementSet | Callable[[Tensor], Tensor] | None,
 ) -> MeasurementSet:
-    """Return a measurement set for what a user may pass as one.
+    """Convert a function or ``None`` to a measurement set.
 
     Args:
         value: a measurement set; a function ``x -> points``, which becomes :class:`Augmented`; or

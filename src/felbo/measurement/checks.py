@@ -1,4 +1,4 @@
-"""Refuse points that do not fit the batch, and batches that a set cannot work with."""
+"""Check that measurement points match the batch, and that a set supports the batch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from felbo.inputs import Inputs, batch_size, tensors
 
 
 def checked_points(points: Inputs | None, x: Inputs, source: str = "The measurement set") -> Inputs:
-    """Return ``points`` if they can be joined with the batch, else raise.
+    """Return ``points`` if they can be concatenated with the batch, else raise.
 
     Points must have the structure, item shape, device and, where the batch is floating, the dtype
-    of the batch; there must be at least one, and none may be NaN. NaN is looked for on the CPU
-    only: an accelerator would have to be waited for in every step.
+    of the batch; there must be at least one, and none may be NaN. NaN is checked on the CPU only,
+    since on an accelerator the check would synchronise in every step.
 
     Args:
-        points: what a measurement set returned.
+        points: the result of a measurement set.
         x: inputs of the batch.
-        source: who returned the points, as the error calls it.
+        source: name of the measurement set in error messages.
 
     Raises:
-        TypeError: if there is something else than tensors in the structure of the batch.
-        ValueError: if the points do not fit the batch.
+        TypeError: if the points do not have the structure of the batch.
+        ValueError: if the points do not match the batch.
     """
     if points is None:
         raise ValueError(
-            f"{source} returned None, and so no points. None stands for the batch alone: use "
-            "felbo.measurement.Batch() for that."
+            f"{source} returned None, and so no points. For the batch alone use "
+            "felbo.measurement.Batch()."
         )
     map_pairs(lambda part, of_batch: _checked(part, of_batch, source), points, x)
     if batch_size(points) == 0:
@@ -45,7 +45,7 @@ def map_pairs(function: Callable[[Tensor, Tensor], Tensor], points: Inputs, x: I
         return {name: map_pairs(function, points[name], x[name]) for name in x}
     if isinstance(x, tuple | list) and isinstance(points, tuple | list) and len(x) == len(points):
         return tuple(map_pairs(function, a, b) for a, b in zip(points, x, strict=True))
-    next(tensors(x))  # raises if it is the batch that no network could take
+    next(tensors(x))  # raises if the batch itself is not a structure of tensors
     raise TypeError(
         f"Points must be {_described(x)}, as the batch is, got {_described(points)}. "
         "Return the same structure for the points as for the batch."
@@ -53,7 +53,7 @@ def map_pairs(function: Callable[[Tensor, Tensor], Tensor], points: Inputs, x: I
 
 
 def like(points: Tensor, x: Tensor) -> Tensor:
-    """Return points on the device of the batch, and in its dtype if both are floating."""
+    """Return points on the device of the batch, and in its dtype if both are floating-point."""
     both = points.is_floating_point() and x.is_floating_point()
     return points.to(x.device, x.dtype if both else points.dtype)
 
@@ -81,7 +81,7 @@ def _checked(points: Tensor, x: Tensor, source: str) -> Tensor:
             f"{source} returned points on {points.device}, but the batch is on {x.device}; "
             "move them with points.to(x.device)."
         )
-    # Joined with wider points, the batch would no longer have the dtype of the network.
+    # Concatenation with a wider dtype would change the dtype of the batch.
     if x.is_floating_point() and torch.promote_types(points.dtype, x.dtype) != x.dtype:
         raise ValueError(
             f"{source} returned points of {points.dtype}, but the batch is {x.dtype}; "
@@ -97,7 +97,7 @@ def _checked(points: Tensor, x: Tensor, source: str) -> Tensor:
 def _has_nan(values: Tensor) -> bool:
     if not values.is_floating_point():
         return False
-    # The sum is NaN if any value is, and is a fraction of the cost; it can also overflow.
+    # Cheap test first: the sum is NaN if any value is, but also after inf − inf.
     with torch.no_grad():
         return bool(values.sum().isnan()) and bool(values.isnan().any())
 

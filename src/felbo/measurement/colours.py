@@ -1,4 +1,4 @@
-"""Points that have only the range of values in common with the batch: one colour, or noise."""
+"""Monochrome images and noise in the value range of the batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Monochrome(ImageSet):
 
     Args:
         colours: ``"range"`` draws each channel uniformly between its lowest and highest value,
-            ``"pixels"`` takes the colour of a random pixel of the batch.
+            ``"pixels"`` uses the colour of a random pixel of the batch.
         low: lowest value, one number or one per channel; ``None`` is that of the batch.
         high: highest value, likewise.
         generator: source of random numbers; ``None`` is torch's global generator.
@@ -60,10 +60,10 @@ class Monochrome(ImageSet):
 
 
 class Noise(DrawnSet):
-    """Independent random values in place of each value of the batch.
+    """Independent random values in the shape of the batch.
 
     Channels are the second axis: colours of images ``[B, C, H, W]``, columns of tables ``[B, D]``.
-    A table of one row has neither range nor deviation; its row is returned.
+    A table of one row has zero range and deviation; its row is returned.
 
     Args:
         kind: ``"uniform"`` between the lowest and highest value of each channel, or ``"gaussian"``

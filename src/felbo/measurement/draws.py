@@ -1,4 +1,4 @@
-"""Random numbers for a batch, from one generator whatever the device of the batch."""
+"""Random numbers on the device of a batch, from a generator on any device."""
 
 from __future__ import annotations
 

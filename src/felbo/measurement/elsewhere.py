@@ -1,4 +1,4 @@
-"""The mixture of points away from the data that felbo recommends."""
+"""Recommended mixture of measurement points away from the data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from felbo.measurement.tables import Beyond, Box, ShuffledColumns
 def image_parts(generator: torch.Generator | None = None) -> list[MeasurementSet]:
     """Return the parts of :class:`Elsewhere` for images.
 
-    Rough: shuffled patches, random convolutions, noise. Smooth: blur, one colour. Near: rolled
-    images, the narrower blurs. Far: disturbed phases, noise, one colour. :class:`Mosaic` is not
-    among them: its points lie so close to images of one class that they cost accuracy.
+    Rough: shuffled patches, random convolutions, noise. Smooth: blur, one colour. Near the data:
+    rolled images, the narrower blurs. Far from the data: phase noise, noise, one colour.
+    :class:`Mosaic` is not included: its points are so close to images of one class that they reduce
+    accuracy.
     """
     return [
         Rolled(generator=generator),
@@ -45,12 +46,12 @@ def table_parts(generator: torch.Generator | None = None) -> list[MeasurementSet
 
 
 class Elsewhere(MeasurementSet):
-    """Points away from the data that know nothing of the shift to come.
+    """Points away from the data, independent of any particular distribution shift.
 
-    Several sets share the items of the batch, chosen anew in every step: each makes points from
-    about as many of them as the others, and none from the same. With as many points as items a step
-    costs one more forward and backward pass; sets that are larger by themselves, such as
-    :class:`Grid`, add to it, and :class:`WorstCase` takes one more pass over its own share.
+    The items of the batch are divided at random among several sets, about equally and without
+    overlap, in every step; each set makes points from its items. With as many points as items, a
+    step costs one more forward and backward pass; sets with more points than items, such as
+    :class:`Grid`, add to it, and :class:`WorstCase` takes one more pass over its own points.
 
     Args:
         parts: measurement sets, or functions ``x -> points``, that share the batch; ``None`` is
@@ -90,7 +91,7 @@ class Elsewhere(MeasurementSet):
         self._of_tables = table_parts(generator)
 
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
-        """Return the points of all parts ``[S, ...]``, the parts in order."""
+        """Return the points of all parts ``[S, ...]``, in the order of the parts."""
         parts = self.parts_for(x)
         found = [
             points_from_rows(part, x, rows, comparison)
@@ -110,12 +111,12 @@ class Elsewhere(MeasurementSet):
             return self._of_tables
         came = f"shape {list(x.shape)}" if isinstance(x, Tensor) else f"{type(x).__name__}"
         raise ValueError(
-            "Elsewhere knows points for images [B, C, H, W] and tables [B, D] as one tensor, got "
-            f"{came}. Give the parts yourself: Elsewhere(parts=[...])."
+            "Elsewhere has default parts for images [B, C, H, W] and tables [B, D] as one tensor, "
+            f"got {came}. Pass the parts: Elsewhere(parts=[...])."
         )
 
     def _shares(self, x: Inputs, parts: int) -> list[Tensor]:
-        """Draw the rows of the batch for each part, and which parts get one more."""
+        """Draw the rows of the batch for each part; the remainder goes to random parts."""
         items = batch_size(x)
         if items == 0:
             raise ValueError("Elsewhere makes points from the items of the batch, which is empty.")

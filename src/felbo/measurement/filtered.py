@@ -1,4 +1,4 @@
-"""Images whose spectrum was changed: phases disturbed, random filters, blur."""
+"""Images with a modified spectrum: phase noise, random convolutions, blur."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from felbo.measurement.itemwise import ImageSet
 
 
 class PhaseNoise(ImageSet):
-    """Each image with random phases added to its Fourier transform; the amplitudes stay.
+    """Each image with random phases added to its Fourier transform; amplitudes are kept.
 
-    ``F ← F · exp(i strength π u)``, u uniform in [−1, 1) and alike for all channels of an image,
-    with ``u(−k) = −u(k)`` so that the result is real. The mean of each channel stays; single values
-    may leave the range of the data.
+    ``F ← F · exp(i strength π u)``, u uniform in [−1, 1) and the same for all channels of an image,
+    with ``u(−k) = −u(k)`` so that the result is real. The mean of each channel is kept; single
+    values may leave the range of the data.
 
     Args:
-        strength: in (0, 1]; with 1 nothing is left of the phases.
+        strength: in (0, 1]; with 1 the phases are completely random.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
@@ -37,7 +37,7 @@ class PhaseNoise(ImageSet):
         self.strength = strength
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Return images with disturbed phases ``[S, C, H, W]``."""
+        """Return images with random phases ``[S, C, H, W]``."""
         height, width = x.shape[-2:]
         spectrum = torch.fft.rfft2(x.index_select(0, rows))
         drawn = uniform((len(rows), 1, *spectrum.shape[-2:]), x, self.generator)
@@ -49,15 +49,15 @@ class PhaseNoise(ImageSet):
 
 
 class RandomConvolution(ImageSet):
-    """Each image through a random convolution that mixes its channels.
+    """Each image filtered by a random convolution that mixes its channels.
 
-    Weights are standard normal, for each image its own. Each channel is then shifted and scaled to
-    the mean and standard deviation that it had in the image, so that the result is in the units of
-    the data. Beyond its edges an image continues with the mean of each channel.
+    Weights are standard normal, drawn per image. Each channel is then shifted and scaled to its
+    original mean and standard deviation, so that the result is in the units of the data. Images are
+    padded with the mean of each channel.
 
     Args:
-        kernel_sizes: odd sides of the kernels in pixels; each image draws one of them. A size of 1
-            mixes colours alone and leaves a grey image as it is, or makes it its negative.
+        kernel_sizes: odd kernel sizes in pixels; each image draws one of them. A size of 1 only
+            mixes colours; a grey image stays the same or becomes its negative.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
@@ -81,7 +81,7 @@ class RandomConvolution(ImageSet):
         mean = images.mean((-2, -1), keepdim=True)
         centred = images - mean
         kernels = self._kernels(count, channels, x)
-        # One group per image: each has its own kernel, in one call for all.
+        # One group per image, so that one call applies a different kernel to each.
         filtered = F.conv2d(
             centred.reshape(1, count * channels, height, width),
             kernels.flatten(0, 1),
@@ -91,7 +91,7 @@ class RandomConvolution(ImageSet):
         filtered = filtered - filtered.mean((-2, -1), keepdim=True)
         size = filtered.square().mean((-2, -1), keepdim=True).sqrt()
         wanted = centred.square().mean((-2, -1), keepdim=True).sqrt()
-        # An image of one colour stays what it is: nothing is divided by zero.
+        # Clamped, so that an image of one colour is not divided by zero.
         return mean + filtered * (wanted / size.clamp_min(torch.finfo(size.dtype).tiny))
 
     def _kernels(self, count: int, channels: int, x: Tensor) -> Tensor:
@@ -108,8 +108,8 @@ class RandomConvolution(ImageSet):
 class Smoothed(ImageSet):
     """Each image blurred with a Gaussian of random width.
 
-    At the edges the weights of what lies inside the image sum to one, so that no value leaves the
-    range of the image, and an image of one colour stays what it is.
+    At the edges the weights are renormalised over the pixels inside the image, so that no value
+    leaves the range of the image, and an image of one colour is not changed.
 
     Args:
         widths: smallest and largest standard deviation of the Gaussian in pixels, between which

@@ -1,4 +1,4 @@
-"""A regular grid, for inputs of few dimensions."""
+"""Regular grid of measurement points, for low-dimensional inputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Grid(MeasurementSet):
     """All points of a regular grid in a box.
 
     Args:
-        bounds: ``(low, high)`` for each input dimension D; the grid begins at ``low`` and holds
-            ``high`` where that is a whole number of steps away.
+        bounds: ``(low, high)`` for each input dimension; the grid starts at ``low`` and includes
+            ``high`` if that is an integer number of steps away.
         step: distance between neighbouring points.
         max_points: refuse larger grids, whose forward pass would not fit in memory.
 
@@ -42,7 +42,7 @@ class Grid(MeasurementSet):
                 raise ValueError(
                     f"Each bound is finite, (low, high) with low < high, got {(low, high)}."
                 )
-        # The small part of a step keeps the upper bound despite rounding.
+        # 1e-6 of a step keeps the upper bound despite rounding.
         self.shape = tuple(int((high - low) / step + 1e-6) + 1 for low, high in bounds)
         if math.prod(self.shape) > max_points:
             raise ValueError(
@@ -61,11 +61,11 @@ class Grid(MeasurementSet):
         return self._points
 
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Tensor:
-        """Return the whole grid ``[S, D]`` on the batch's device, in its dtype if that is floating.
+        """Return the grid ``[S, D]`` on the batch's device, in its dtype if floating-point.
 
-        For an integer batch the grid keeps its own dtype, since its points would be rounded. As
-        long as batches are of one kind it is the same tensor in every step, and priors that
-        remember their last answer need not compute it again.
+        For an integer batch the grid keeps its own dtype, since its points would be rounded. While
+        device and dtype of the batches do not change, the same tensor is returned in every step,
+        so that priors can cache their result.
         """
         x = one_tensor(x, "Grid")
         dtype = x.dtype if x.is_floating_point() else self._points.dtype

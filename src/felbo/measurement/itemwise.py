@@ -1,4 +1,4 @@
-"""Sets that make one point from each item of the batch."""
+"""Base classes of measurement sets that make one point from each item of the batch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from felbo.measurement.checks import checked_points, one_tensor
 
 
 class ItemwiseSet(MeasurementSet):
-    """Makes points from the items of a single tensor, with the whole batch at hand.
+    """Makes points from items of a batch, using statistics of the whole batch.
 
-    Ranges, deviations and partners come from the whole batch even if points are wanted for a few
-    rows only, as in :class:`Elsewhere`, where several sets share the rows among them.
+    Ranges, deviations and partners come from the whole batch even if points are made from a few
+    rows only, as in :class:`Elsewhere`, which divides the rows among several sets.
     """
 
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Tensor:
@@ -37,13 +37,13 @@ class ItemwiseSet(MeasurementSet):
 
 
 class DrawnSet(ItemwiseSet):
-    """Makes one random point from each item; a subclass says how in :meth:`draw`.
+    """Makes one random point from each item; a subclass implements :meth:`draw`.
 
     Args:
         generator: source of random numbers; ``None`` is torch's global generator.
     """
 
-    # False if the values of a point are those of the batch, which may then be integers too.
+    # False if points only rearrange values of the batch, which may then be integers.
     computes: bool = True
 
     def __init__(self, generator: torch.Generator | None = None) -> None:
@@ -55,16 +55,16 @@ class DrawnSet(ItemwiseSet):
         self.check(x)
         if self.computes and not x.is_floating_point():
             raise TypeError(
-                f"{type(self).__name__} computes new values and needs floating inputs, got "
+                f"{type(self).__name__} computes new values and needs floating-point inputs, got "
                 f"{x.dtype}. Convert them first, images with felbo.data.scale or .normalize."
             )
-        # Half precision is too coarse to compute in, and the CPU has no Fourier transform of it.
+        # Half precision is too coarse, and the CPU has no FFT for it.
         wide = x.to(torch.promote_types(x.dtype, torch.float32)) if self.computes else x
         with torch.no_grad(), _without_autocast(x.device.type):
             return self.draw(wide, rows).to(x.dtype)
 
     def check(self, x: Tensor) -> None:
-        """Raise if the set can do nothing with a batch of this shape."""
+        """Raise if the set does not support a batch of this shape."""
 
     @abstractmethod
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class ImageSet(DrawnSet):
         if x.dim() != 4:
             raise ValueError(
                 f"{type(self).__name__} needs images [B, C, H, W], got shape {list(x.shape)}. "
-                "Grey images without an axis for channels get one with x.unsqueeze(1)."
+                "Add a channel axis to grey images with x.unsqueeze(1)."
             )
 
 
@@ -91,7 +91,7 @@ class TableSet(DrawnSet):
         if x.dim() != 2:
             raise ValueError(
                 f"{type(self).__name__} needs a table [B, D], got shape {list(x.shape)}. "
-                "For images there are ShuffledPatches, Monochrome and others."
+                "For images use ShuffledPatches, Monochrome and others."
             )
 
 

@@ -1,4 +1,4 @@
-"""Several measurement sets as one."""
+"""Union of several measurement sets."""
 
 from __future__ import annotations
 

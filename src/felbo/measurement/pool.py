@@ -1,4 +1,4 @@
-"""Unlabelled points."""
+"""Measurement points from a pool of unlabelled data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Pool(MeasurementSet):
     """A random subset of unlabelled data in every step.
 
     Args:
-        data: the pool ``[P, ...]``, inputs as the model sees them. On another device than the
-            batches, the chosen points are moved in every step.
-        size: how many points a step takes, without replacement; ``None`` takes all of them.
-        generator: source of the random choice; ``None`` is torch's global generator.
+        data: the pool ``[P, ...]``, preprocessed like the inputs of the model. If it is on another
+            device than the batches, the drawn points are moved in every step.
+        size: number of points per step, drawn without replacement; ``None`` uses all of them.
+        generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
         >>> import torch
@@ -38,7 +38,7 @@ class Pool(MeasurementSet):
         self.generator = generator
 
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
-        """Return points ``[S, ...]`` on the batch's device, in its dtype if both are floating."""
+        """Return points ``[S, ...]`` on the batch's device, in its dtype if floating-point."""
         return map_pairs(like, self._chosen(), x)
 
     def _chosen(self) -> Inputs:

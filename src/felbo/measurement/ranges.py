@@ -1,4 +1,4 @@
-"""The range of values that each channel of the data takes."""
+"""Value range, mean and standard deviation of each channel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChannelRange:
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and standard deviation of each channel of ``x [B, C, ...]``, ``[1, C, 1, ...]``.
 
-    The deviation is that of the values at hand, divided by their number: zero for a single one.
+    The standard deviation is the biased one (divided by the number of values): zero for one value.
     """
     axes = [axis for axis in range(x.dim()) if axis != 1]
     # Several times faster than torch.var_mean along the first axis.

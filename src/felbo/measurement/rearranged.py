@@ -1,4 +1,4 @@
-"""Images whose pixels were moved: rolled, in patches, or mixed with another image."""
+"""Images with rearranged pixels: rolled, in shuffled patches, or mixed with another image."""
 
 from __future__ import annotations
 
@@ -42,17 +42,16 @@ class Rolled(ImageSet):
         return _moved(x.index_select(0, rows), index.flatten(1))
 
     def _source(self, size: int, x: Tensor, count: int) -> Tensor:
-        """Draw where each of the positions along an axis takes its pixels from, ``[S, size]``."""
+        """Draw the source index of each position along an axis, ``[S, size]``."""
         largest = size // 3 if self.max_shift is None else self.max_shift
         shift = integers(-largest, largest, (count, 1), x, self.generator)
         return (torch.arange(size, device=x.device) - shift) % size
 
 
 class ShuffledPatches(ImageSet):
-    """Each image cut into patches that are put back in a random order.
+    """Each image with its patches in random order.
 
-    The patches that fit are laid around the middle; pixels at the edges that fill no patch stay
-    where they are.
+    The lattice of patches is centred; remaining pixels at the edges are not moved.
 
     Args:
         patch: side of a patch in pixels, one number or ``(height, width)``; ``None`` is a quarter
@@ -82,7 +81,7 @@ class ShuffledPatches(ImageSet):
         height, width = x.shape[-2:]
         corners, patch_of = self.lattice(height, width, x.device)
         order = permutations(len(rows), len(corners), x, self.generator)
-        # How far away the pixels of a patch come from; zero for those of no patch, put last.
+        # Index offset of the source of each patch; the last entry, zero, is for the other pixels.
         away = F.pad(corners[order] - corners, (0, 1))
         index = torch.arange(height * width, device=x.device) + _spread(away, patch_of)
         return _moved(x.index_select(0, rows), index)
@@ -92,7 +91,7 @@ class ShuffledPatches(ImageSet):
     ) -> tuple[Tensor, Tensor]:
         """Return the flat index of the first pixel of each patch, and the patch of each pixel.
 
-        Pixels that fill no patch have the number of patches in place of the number of one.
+        Pixels outside all patches have the number of patches as their index.
         """
         down, right = self.patch or (max(1, height // 4), max(1, width // 4))
         many, across = height // down, width // right
@@ -114,12 +113,12 @@ class ShuffledPatches(ImageSet):
 
 
 class Mosaic(ImageSet):
-    """Blocks of two images: half of the blocks, at random, come from another image of the batch.
+    """Each image with half of its blocks, at random, taken from another image of the batch.
 
-    In a batch of one the other image is the same one, turned upside down.
+    In a batch of one the other image is the same image, rotated by 180°.
 
     Args:
-        blocks: number of blocks along each axis; no more than the image has pixels there.
+        blocks: number of blocks along each axis, at most the number of pixels.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
@@ -144,7 +143,7 @@ class Mosaic(ImageSet):
         return torch.where(self._from_other(x, len(rows)), other, x.index_select(0, rows))
 
     def _from_other(self, x: Tensor, count: int) -> Tensor:
-        """Draw which pixels come from the other image, ``[S, 1, H, W]``."""
+        """Draw the mask of pixels from the other image, ``[S, 1, H, W]``."""
         (height, width), device = x.shape[-2:], x.device
         down, right = min(self.blocks, height), min(self.blocks, width)
         chosen = permutations(count, down * right, x, self.generator) < down * right // 2
@@ -161,7 +160,7 @@ def _spread(values: Tensor, part_of: Tensor) -> Tensor:
 
 
 def _moved(images: Tensor, index: Tensor) -> Tensor:
-    """Return images whose pixels, of all channels, come from the indices ``[S, H · W]``."""
+    """Return images with pixels gathered from the flat indices ``[S, H · W]``, all channels."""
     flat = images.flatten(2)
     moved = flat.gather(2, index.unsqueeze(1).expand(-1, flat.shape[1], -1))
     return moved.view(images.shape)

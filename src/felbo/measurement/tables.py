@@ -1,4 +1,4 @@
-"""Points around and beyond a table ``[B, D]``."""
+"""Measurement points for tables ``[B, D]``: shuffled columns, outside the data, in a box."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from felbo.measurement.ranges import Bound, ChannelRange, moments
 
 
 class ShuffledColumns(TableSet):
-    """Rows whose columns come from different items: what was dependent no longer is.
+    """Rows whose columns come from different items, which makes the columns independent.
 
-    Each column is rotated by a random number of items, independently of the others. A point then
-    takes each of its columns from an item drawn uniformly, and over the whole batch every column
-    keeps its values. (Permutations by sorting would cost many times more for wide tables.) A batch
-    of one is returned as it is.
+    Each column is rolled by a random number of items, independently of the others. Each value of a
+    point then comes from a uniformly drawn item, and over the whole batch every column keeps its
+    values. (Permutations by sorting would be many times slower for wide tables.) A batch of one is
+    returned unchanged.
 
     Args:
         generator: source of random numbers; ``None`` is torch's global generator.
@@ -38,16 +38,16 @@ class ShuffledColumns(TableSet):
 
 
 class Beyond(TableSet):
-    """Points past the data on lines through two items.
+    """Points outside the data on lines through two items.
 
-    From item a away from another item b the point lies at ``a + t (a − b)``, with t such that it is
-    past the projections of all items on the line by a random part, up to ``distance``, of the range
-    of these. Projections are those of standardised columns, so the units of columns do not matter.
-    No point lies in the convex hull of the batch, except in a batch of one and where two items are
-    equal: then it is the item itself.
+    For items a and b the point is ``a + t (a − b)``, with t such that it lies beyond the
+    projections of all items on the line, by a random fraction, up to ``distance``, of their range.
+    Columns are standardised for the projections, so that their units do not matter. No point lies
+    in the convex hull of the batch, except for a batch of one and for equal items: then it is the
+    item itself.
 
     Args:
-        distance: how far past the data at most, in ranges of the data along the line.
+        distance: largest distance from the data, in units of their range along the line.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
@@ -63,7 +63,7 @@ class Beyond(TableSet):
         self.distance = distance
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Return points past the data ``[S, D]``."""
+        """Return points outside the data ``[S, D]``."""
         mean, deviation = moments(x)
         unit = torch.where(deviation > 0, deviation, 1.0)
         items = (x - mean) / unit
@@ -75,7 +75,7 @@ class Beyond(TableSet):
         square = line.square().sum(-1, keepdim=True).clamp_min(torch.finfo(line.dtype).tiny)
         low = (projections.amin(-1, keepdim=True) - origin) / square
         high = (projections.amax(-1, keepdim=True) - origin) / square
-        # In (0, distance]: at zero a point would still be on the hull.
+        # In (0, distance]: at zero a point would be on the hull.
         past = self.distance * (1.0 - uniform(low.shape, x, self.generator))
         return mean + unit * (start + (high + past * (high - low)) * line)
 
@@ -84,11 +84,11 @@ class Box(TableSet):
     """Points uniform in a box around the data.
 
     Args:
-        low: lowest value, one number or one per column; ``None`` is the mean of the batch less
+        low: lowest value, one number or one per column; ``None`` is the mean of the batch minus
             ``scale`` standard deviations, for each column.
         high: highest value, likewise.
         scale: half the width of the box in standard deviations of the batch, where ``low`` and
-            ``high`` are not given. A batch of one has no deviation: its row is returned.
+            ``high`` are not given. A batch of one has zero deviation: its row is returned.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:

@@ -1,4 +1,4 @@
-"""Points where posterior and prior differ most, found by gradient ascent."""
+"""Measurement points with a large KL between posterior and prior, found by gradient ascent."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from felbo.measurement.ranges import Bound, ChannelRange
 
 
 class WorstCase(ItemwiseSet):
-    """Points near those of another set where the divergence from the prior is larger.
+    """Points of another set, moved by gradient ascent on the KL from the prior.
 
-    ``x ← clip(x + size / steps · sign ∂KL(x)/∂x, low, high)``, ``steps`` times. The divergence
-    between two processes is a supremum over sets of points; this takes a step towards it. Each step
-    costs a forward and a backward pass over the points. The parameters of the model get no
-    gradients from it.
+    ``x ← clip(x + size / steps · sign ∂KL(x)/∂x, low, high)``, ``steps`` times. The KL between two
+    stochastic processes is a supremum over sets of points, which this approximates. Each step costs
+    a forward and a backward pass over the points. The gradients of the model's parameters are not
+    affected.
 
     Args:
-        base: where to start, a measurement set or a function ``x -> points``; ``None`` is the
+        base: starting points, a measurement set or a function ``x -> points``; ``None`` is the
             batch.
-        steps: how many times the gradient is taken.
-        size: how far a value moves at most, over all steps, in the units of the data; ``None`` is
-            0.15 times the range of its channel.
+        steps: number of gradient steps.
+        size: largest change of a value, over all steps, in the units of the data; ``None`` is 0.15
+            times the range of its channel.
         low: lowest valid value, one number or one per channel (second axis); ``None`` is the lowest
-            value of the channel in the batch and the points at the start.
+            value of the channel in the batch and the starting points.
         high: highest valid value, likewise.
 
     Example:
@@ -63,11 +63,11 @@ class WorstCase(ItemwiseSet):
         x = one_tensor(x, "WorstCase")
         if comparison is None:
             raise ValueError(
-                "WorstCase looks for points where the model differs from its prior and needs both: "
-                "call it with a Comparison, as FunctionSpaceELBO does."
+                "WorstCase searches for points where the model differs from its prior and needs "
+                "both: call it with a Comparison, as FunctionSpaceELBO does."
             )
         if not x.is_floating_point():
-            raise TypeError(f"WorstCase needs floating inputs, got {x.dtype}.")
+            raise TypeError(f"WorstCase needs floating-point inputs, got {x.dtype}.")
         points: Tensor = points_from_rows(self.base, x, rows, comparison)
         low, high = self.range(x, points)
         size = 0.15 * (high - low) if self.size is None else self.size
@@ -78,8 +78,8 @@ class WorstCase(ItemwiseSet):
 
 
 def _gradient(divergence: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
-    """Return the gradient of the divergence at each point, in the points alone."""
-    # Validation loops run without gradients, or in inference mode, whose tensors can have none.
+    """Return the gradient of the divergence with respect to the points."""
+    # Validation loops may run under no_grad or inference_mode.
     with torch.inference_mode(False), torch.enable_grad():
         at = points.detach().clone().requires_grad_()
         values = divergence(at)

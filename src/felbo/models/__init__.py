@@ -1,4 +1,4 @@
-"""Stochastic classifiers: each turns a network into draws of its logits."""
+"""Stochastic classifiers: each wraps a network and returns samples (draws) of its logits."""
 
 from felbo.models.base import StochasticClassifier
 from felbo.models.concentration import ConcentrationNetwork

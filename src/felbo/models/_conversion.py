@@ -1,4 +1,4 @@
-"""Find the layers of a network whose weights become random, by name."""
+"""Select and replace the layers of a network whose weights become random."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def selected_layers(
     *,
     called: bool = False,
 ) -> dict[str, nn.Module]:
-    """Return the layers of the given kinds by their dotted name, in the network's own order.
+    """Return the layers of the given types by dotted name, in the order of ``named_modules``.
 
     A layer that the network holds under several names appears once, under the first. A layer
     whose ``weight`` is computed from something else (weight or spectral normalisation) is not
     selected, since it has no weight of its own to replace.
 
     Args:
-        network: where to look. The network itself, if it is a layer, has the name ``""``.
+        network: searched recursively. If it is itself a layer, its name is ``""``.
         kinds: layer types; subclasses count.
         skip: names of layers, or of modules that hold layers, to leave out.
         called: only layers that the network calls as modules. ``nn.MultiheadAttention`` never calls
@@ -66,7 +66,7 @@ def selected_layers(
 
 
 def unselected_modules(network: nn.Module, selected: Collection[str]) -> tuple[str, ...]:
-    """Return the names of modules with parameters of their own that were not selected."""
+    """Return the names of modules that directly own parameters and were not selected."""
     return tuple(
         name
         for name, module in network.named_modules()
@@ -77,12 +77,12 @@ def unselected_modules(network: nn.Module, selected: Collection[str]) -> tuple[s
 def replace_layers(
     network: nn.Module, layers: dict[str, nn.Module], make: Callable[[nn.Module], nn.Module]
 ) -> nn.Module:
-    """Put ``make(layer)`` in the place of each layer, wherever the network holds it.
+    """Replace each layer by ``make(layer)``, under every name that the network has for it.
 
     The network is changed in place and returned, or ``make(network)`` if it is itself a layer.
     """
     made = {layer: make(layer) for layer in layers.values()}
-    # Inner modules first, while the paths to them still hold.
+    # Inner modules first, while their paths are still valid.
     for path, module in reversed(list(network.named_modules(remove_duplicate=False))):
         if module in made and path:
             parent, _, name = path.rpartition(".")
@@ -93,7 +93,7 @@ def replace_layers(
 def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
     """Return the linear or convolutional layer that was registered last, with its name."""
     kinds: tuple[type[nn.Module], ...] = (*WEIGHT_LAYERS, StackedLinear, Rank1Layer)
-    # A rank-1 layer holds the plain layer that it shares; it counts as one.
+    # A rank-1 layer contains the plain layer that its members share; both count as one layer.
     inner = {
         part
         for outer in network.modules()
@@ -115,7 +115,7 @@ def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
 
 
 def check_batch_first(network: nn.Module, what: str) -> None:
-    """Refuse attention on ``[T, B, D]``, where ``what`` needs the batch as the first axis."""
+    """Raise if an attention layer expects ``[T, B, D]``; ``what`` needs the batch axis first."""
     for name, layer in network.named_modules():
         if isinstance(layer, nn.MultiheadAttention) and not layer.batch_first:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The posterior of some weights of a network, by the laplace-torch package."""
+"""Laplace posterior over a subset of weights, computed with the laplace-torch package."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from felbo.inputs import Inputs, map_tensors, run, split_labels
 def full_posterior(
     network: nn.Module, indices: Tensor, loader: DataLoader[Any]
 ) -> tuple[Tensor, Tensor]:
-    """Fit N(w*, (H + λ I)⁻¹) to the chosen weights, with λ of largest marginal likelihood.
+    """Fit N(w*, (H + λ I)⁻¹) to the chosen weights; λ maximises the marginal likelihood.
 
     Args:
         network: in evaluation mode, at the trained weights w*.
         indices: positions of the chosen weights among the parameters that require a gradient.
-        loader: of ``(x, y)``, or of dicts with the labels under ``"labels"``.
+        loader: yields batches ``(x, y)``, or dicts with the labels under ``"labels"``.
 
     Returns:
         A square root of the covariance, ``[size, size]``, and λ.
@@ -35,14 +35,14 @@ def full_posterior(
     )
     posterior.fit(_Batches(loader))
     with warnings.catch_warnings():
-        # It asks for the same approximation of softmax in prediction, where we draw.
+        # The warning concerns the softmax approximation in prediction; we sample instead.
         warnings.filterwarnings("ignore", message="By default `link_approx`")
         posterior.optimize_prior_precision(method="marglik")
     return posterior.posterior_scale, posterior.prior_precision.squeeze()
 
 
 class _Items:
-    """Inputs of any structure as one object, which laplace-torch only moves and passes on."""
+    """Wrap inputs of any structure in one object with ``.to``, all that laplace-torch calls."""
 
     def __init__(self, x: Inputs) -> None:
         self.x = x
@@ -52,7 +52,7 @@ class _Items:
 
 
 class _Batches:
-    """A ``DataLoader`` whose inputs are items."""
+    """A ``DataLoader`` whose inputs are wrapped as ``_Items``."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader, self.dataset = loader, loader.dataset
@@ -63,7 +63,7 @@ class _Batches:
 
 
 class _OfItems(nn.Module):
-    """A network called with items."""
+    """A network that takes ``_Items``."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What mean-field and radial posteriors share: w = μ + σ ⊙ noise, run without special layers."""
+"""Base class of the mean-field and radial posteriors: weights w = μ + σ ⊙ noise."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class LayerPosterior(NamedTuple):
 class LocationScale(StochasticClassifier):
     """A network whose converted layers have weights ``w = μ + σ ⊙ noise``, σ = softplus(ρ).
 
-    A draw replaces the weights for one run of the copied network, so a layer keeps whatever
-    stride, groups, dilation or padding it has. The weights are shared by the whole batch: a draw
-    is one function. A subclass gives the law of the noise and the divergence of one layer.
+    A draw runs the copied network with sampled weights (``torch.func.functional_call``), so a layer
+    keeps its stride, groups, dilation and padding. The weights are shared by the whole batch: a
+    draw is one function. A subclass defines the distribution of the noise and the KL of one layer.
 
     μ are the copied network's own parameters; ``rho`` mirrors their names, so ρ of
     ``network.layer1.0.conv1.weight`` is ``rho.layer1.0.conv1.weight`` in the state dict.
 
     Args:
-        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
-            at its weights.
+        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and its
+            weights initialise μ.
         skip: names of layers, or of modules that hold them, to keep deterministic.
-        rho: starting value of every ρ.
+        rho: initial value of every ρ.
         prior_std: standard deviation of the weight prior N(0, prior_std²).
         evaluation_samples: draws in evaluation mode.
 
@@ -88,7 +88,7 @@ class LocationScale(StochasticClassifier):
 
     @abstractmethod
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Draw the noise of one layer with ``size`` weights, a vector placed as ``like``."""
+        """Draw the noise ``[size]`` of one layer, with the dtype and device of ``like``."""
 
     @abstractmethod
     def layer_kl(self, mean: Tensor, scale: Tensor) -> Tensor:
@@ -97,8 +97,8 @@ class LocationScale(StochasticClassifier):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, fresh weights for each draw."""
         samples = self.resolve_samples(num_samples)
-        # One draw after another and not under vmap: batch normalisation has to update its
-        # running statistics, and no layer has to support batched weights.
+        # A loop instead of vmap: batch normalisation must update its running statistics, and
+        # layers need not support batched weights.
         draws = [run(with_weights(self.network, self.draw_weights()), x) for _ in range(samples)]
         return self.checked(torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0))
 
@@ -135,13 +135,13 @@ class LocationScale(StochasticClassifier):
             kinds = [kind for kind in _KINDS if _joined(layer, kind) in rhos]
             if kinds:
                 names = [_joined(layer, kind) for kind in kinds]
-                # Attributes and not get_parameter: torch.func puts plain tensors in their place.
+                # getattr, since get_parameter refuses the plain tensors that torch.func puts there.
                 mean = [getattr(self.network.get_submodule(layer), kind) for kind in kinds]
                 yield LayerPosterior(names, mean, [softplus(rhos[name]) for name in names])
 
 
 def check_scales(rho: float, prior_std: float) -> None:
-    """Refuse a ρ that is not finite and a prior without a positive width."""
+    """Raise unless ρ is finite and the prior's standard deviation is positive and finite."""
     if not math.isfinite(rho):
         raise ValueError(f"rho must be finite, got {rho}. For a deterministic network use MAP.")
     if not (math.isfinite(prior_std) and prior_std > 0):
@@ -153,7 +153,7 @@ def _joined(layer: str, kind: str) -> str:
 
 
 def _register(root: nn.Module, name: str, value: Tensor) -> None:
-    """Register a parameter under a dotted name, with bare modules for the parts before the dots."""
+    """Register a parameter under a dotted name, creating empty modules along the path."""
     *path, leaf = name.split(".")
     for part in path:
         if part not in dict(root.named_children()):

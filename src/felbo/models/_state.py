@@ -1,4 +1,4 @@
-"""Kind and settings of a model as a tensor, so that a state dict holds nothing but tensors."""
+"""Encode a model's class and settings as a tensor, so that state dicts hold only tensors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor
 
 
 def packed(settings: dict[str, Any]) -> Tensor:
-    """Return settings as the bytes of a JSON text, uint8."""
+    """Encode settings as JSON bytes in a uint8 tensor."""
     return torch.tensor(list(json.dumps(settings).encode()), dtype=torch.uint8)
 
 
 def unpacked(state: Tensor) -> dict[str, Any]:
-    """Return the settings that :func:`packed` packed."""
+    """Decode the settings that :func:`packed` encoded."""
     settings: dict[str, Any] = json.loads(bytes(state.to(torch.uint8).tolist()))
     return settings
 
 
 def check_same_kind(given: Tensor, own: Tensor) -> None:
-    """Raise if a state dict comes from another kind of model, or from other settings."""
+    """Raise if a state dict was saved by another model class, or with other settings."""
     theirs, ours = unpacked(given), unpacked(own)
     if theirs["kind"] != ours["kind"]:
         raise RuntimeError(

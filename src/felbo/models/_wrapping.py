@@ -1,4 +1,4 @@
-"""Take a user's network into a model: check it, copy it, and leave it as it is."""
+"""Check and copy a user's network for use inside a model; the original is not changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from felbo.models.base import StochasticClassifier
 
 
 def own_copy(network: nn.Module) -> nn.Module:
-    """Return a copy of ``network`` that is the model's own, without any compilation.
+    """Return a deep copy of ``network`` with all ``torch.compile`` wrappers removed.
 
-    A compiled module runs code in which later changes, such as inserted dropout, may not appear.
+    A compiled module may run code that ignores later changes, such as inserted dropout.
     Compile the model instead: ``torch.compile(felbo.MAP(network))``.
 
     Raises:
-        TypeError: if it is no plain network.
+        TypeError: if it is not a plain network.
         ValueError: if it ends in a softmax.
     """
     check_network(network)
@@ -43,7 +43,7 @@ def check_network(network: Any) -> None:
     last = network
     while isinstance(last, nn.Sequential) and len(last):
         last = last[-1]
-    # nn.LogSoftmax is no problem: log-probabilities are logits.
+    # nn.LogSoftmax is fine: log-probabilities are logits.
     if isinstance(last, nn.Softmax | nn.Softmax2d | nn.Sigmoid) and last is not network:
         raise ValueError(
             f"The network ends in nn.{type(last).__name__}, so that it gives probabilities. felbo "
@@ -52,18 +52,18 @@ def check_network(network: Any) -> None:
 
 
 def with_weights(network: nn.Module, weights: dict[str, Tensor]) -> Callable[..., Any]:
-    """Return ``network`` as a function that runs it with other weights, given by their names."""
+    """Return a function that runs ``network`` with the given weights in place of its own."""
     return lambda *args, **kwargs: functional_call(network, weights, args, kwargs)
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:
-    """Return what ``torch.compile`` was given: the only child of what it returned."""
+    """Return the module passed to ``torch.compile``, the only child of the compiled module."""
     while _is_compiled(module):
         (module,) = module.children()
     return module
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    # Only such a module has a forward of its own and not of its class; asking torch.compile for its
-    # type loads the compiler, which takes time.
+    # Only compiled modules have forward as an instance attribute. It is tested first, because
+    # calling torch.compile to get the type imports the compiler, which is slow.
     return "forward" in vars(module) and isinstance(module, type(torch.compile(nn.Identity())))

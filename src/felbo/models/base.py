@@ -1,4 +1,4 @@
-"""What every stochastic classifier can do: give draws of its logits."""
+"""Base class of all stochastic classifiers: ``forward`` returns M draws of the logits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from felbo.models._state import check_same_kind, packed
 class StochasticClassifier(nn.Module, ABC):
     """A network with random weights ``w ~ q(w)``; each draw is one function ``x -> logits``.
 
-    A subclass says how many draws it takes by default (``training_samples`` while the module is in
-    training mode, ``evaluation_samples`` otherwise) and how a draw is made. Random numbers come
-    from torch's global generator, as in every ``nn.Module``; seed it with
+    A subclass defines the default number of draws (``training_samples`` while the module is in
+    training mode, ``evaluation_samples`` otherwise) and how a draw is computed. Random numbers
+    come from torch's global generator, as in every ``nn.Module``; seed it with
     :func:`felbo.seed_everything`, or pass ``seed`` to :func:`felbo.predict`.
 
     Inputs are a tensor ``[B, ...]``, or several in a tuple (positional arguments of the network)
@@ -29,14 +29,14 @@ class StochasticClassifier(nn.Module, ABC):
 
     training_samples: int = 1
     evaluation_samples: int = 10
-    # Fewest inputs in a training step that takes the default number of draws.
+    # Minimum batch size of a training step with the default number of draws.
     smallest_batch: int = 1
-    # Whether the logits are log α of a Dirichlet, so that the model gives a concentration directly.
+    # True if the logits are log α of a Dirichlet, so that the model predicts α directly.
     gives_concentration: bool = False
-    # Modules that stay in training mode, because torch's shortcuts for evaluation would pass over
-    # what makes the model random.
+    # Module types that stay in training mode, because torch's fast paths for evaluation would skip
+    # the random parts of the model.
     always_training: tuple[type[nn.Module], ...] = ()
-    # Completes the warning that draws are equal.
+    # Appended to the warning that all draws are equal.
     reason_for_equal_draws: str = (
         "Likely its spread is below the precision of the numbers, or the converted layers do not "
         "influence the outputs."
@@ -67,7 +67,7 @@ class StochasticClassifier(nn.Module, ABC):
         return torch.zeros(()) if parameter is None else parameter.new_zeros(())
 
     def concentration(self, x: Inputs) -> Tensor | None:
-        """Return α ``[B, K]`` where the model gives one directly, else ``None``."""
+        """Return α ``[B, K]`` if the model predicts it directly, else ``None``."""
         if not self.gives_concentration:
             return None
         log_alpha: Tensor = self(x, 1)
@@ -75,7 +75,7 @@ class StochasticClassifier(nn.Module, ABC):
 
     @property
     def is_random(self) -> bool:
-        """Whether draws for one input can differ."""
+        """True if draws for one input can differ."""
         return True
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
@@ -86,7 +86,7 @@ class StochasticClassifier(nn.Module, ABC):
         return list(last_layer(self)[1].parameters())
 
     def resolve_samples(self, num_samples: int | None) -> int:
-        """Return the number of draws to take, refusing less than one."""
+        """Return ``num_samples``, or the default of the current mode; raise if it is below 1."""
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
         if samples < 1:
@@ -94,10 +94,10 @@ class StochasticClassifier(nn.Module, ABC):
         return samples
 
     def checked(self, draws: Tensor) -> Tensor:
-        """Return ``draws [M, B, K]``, with a warning if their first values cannot be right.
+        """Return ``draws [M, B, K]``, warning about suspicious values on the first calls.
 
-        Two things are looked at, once each: whether the logits are probabilities, and whether a
-        random model in evaluation mode gives the same values in every draw.
+        Two things are checked, once each: whether the logits are probabilities, and whether all
+        draws of a random model in evaluation mode are equal.
         """
         if not self._values_seen and not torch.compiler.is_compiling():
             self._values_seen = True
@@ -109,25 +109,25 @@ class StochasticClassifier(nn.Module, ABC):
         return draws
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of all modules but those that have to stay in training mode."""
+        """Set the mode of all modules except those in ``always_training``."""
         super().train(mode)
         self._keep_in_training()
         return self
 
     def settings(self) -> dict[str, Any]:
-        """Return what a state dict must agree on to be loaded, besides the kind of model."""
+        """Return the settings that a state dict must match to be loaded."""
         return {}
 
     def get_extra_state(self) -> Tensor:
-        """Return kind and settings, which become part of the state dict."""
+        """Return the model's class and settings, which are stored in the state dict."""
         return packed({"kind": type(self).__name__, **self.settings()})
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Raise if a state dict comes from another kind of model, or from other settings."""
+        """Raise if a state dict was saved by another model class, or with other settings."""
         check_same_kind(state, self.get_extra_state())
 
     def _take_mode_of(self, *networks: nn.Module) -> None:
-        """Be in the mode in which the networks came; their modules keep modes of their own."""
+        """Set the model's own mode to that of the networks, without changing their modules."""
         self.training = any(network.training for network in networks)
         self._keep_in_training()
 
@@ -166,5 +166,5 @@ def _holds(condition: Tensor) -> bool:
 def _accept_state_without_kind(
     model: nn.Module, state_dict: dict[str, Any], prefix: str, *_: object
 ) -> None:
-    """Load state dicts that were saved before they said their kind."""
+    """Make state dicts loadable that were saved before they stored the model's class."""
     state_dict.setdefault(f"{prefix}_extra_state", model.get_extra_state())

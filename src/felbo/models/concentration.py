@@ -1,4 +1,4 @@
-"""A network whose outputs are the concentration of a Dirichlet."""
+"""A network that predicts the concentration parameters of a Dirichlet."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from felbo.models.unwrap import unwrap
 
 Link = Literal["exp", "relu"]
 
-# Up to here log α is the logit itself: α from 4.5e-5 to 22,026.
+# log α equals the logit up to this magnitude: α from 4.5e-5 to 22,026.
 KNEE = 10.0
 
 
 class ConcentrationNetwork(StochasticClassifier):
-    """A network that gives a Dirichlet over class probabilities in one pass: ``x -> α(x)``.
+    """A network that predicts a Dirichlet over class probabilities: ``x -> α(x)``.
 
     ``"exp"``: log α = logit where ``|logit| ≤ 10``, and ``±(10 + log(1 + |logit| − 10))`` beyond.
-    The logarithmic tails take exp's place before it overflows: α stays finite and its gradient
-    never dies.
+    The logarithmic tails keep exp from overflowing: α stays finite and its gradient never
+    vanishes.
 
     ``"relu"``: α = relu(logit) + 1.
 
-    As a stochastic classifier it has one function, the mean of its Dirichlet, with logits log α:
+    As a stochastic classifier it has one draw, the mean of its Dirichlet, with logits log α:
     ``softmax(log α) = α / z``. So it trains and predicts like every other model; the objectives for
-    concentrations read all of α, and :func:`felbo.predict` reports it instead of fitting one.
+    concentrations use α itself, and :func:`felbo.predict` reports it instead of fitting one.
 
     Args:
         network: any module that maps ``[B, ...]`` to ``[B, K]``. It is copied.
-        link: from the network's output to α; ``"exp"`` for Belief Matching and Prior Networks,
-            ``"relu"`` for evidential learning as published (dead where all logits start below 0).
+        link: maps the network's output to α; ``"exp"`` for Belief Matching and Prior Networks,
+            ``"relu"`` for evidential learning as published (zero gradient where all logits are
+            below 0).
 
     Example:
         >>> import torch, felbo
@@ -59,11 +60,11 @@ class ConcentrationNetwork(StochasticClassifier):
 
     @property
     def is_random(self) -> bool:
-        """False: there is one function, the mean of the Dirichlet."""
+        """False: every draw is the mean of the Dirichlet."""
         return False
 
     def settings(self) -> dict[str, Any]:
-        """Return the link, without which the weights mean something else."""
+        """Return the link: the same weights with another link are another model."""
         return {"link": self.link}
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
@@ -82,18 +83,18 @@ class ConcentrationNetwork(StochasticClassifier):
 
 
 def concentration_of(model: nn.Module, x: Inputs) -> Tensor:
-    """Return α ``[B, K]`` in float64, for an objective with a closed form.
+    """Return α ``[B, K]`` in float64, for objectives in closed form.
 
-    The terms of a divergence between Dirichlets grow like ``z log z`` and cancel to the size of
-    log z, which float32 does not survive from z of a few thousand on.
+    The terms of the KL between Dirichlets grow like ``z log z`` and cancel to the order of log z;
+    in float32 too few digits are left once z exceeds a few thousand.
 
     Args:
-        model: a model that gives a concentration, or a wrapper around it (Fabric, DDP). It is
-            called, never its methods, so that a wrapper sees the pass.
+        model: a model that predicts a concentration, or a wrapper around it (Fabric, DDP). Only
+            ``model(...)`` is called, so that a wrapper's hooks run.
         x: inputs ``[B, ...]``.
 
     Raises:
-        TypeError: if the model is of another kind.
+        TypeError: if the model does not predict a concentration.
     """
     inner = unwrap(model)
     if not inner.gives_concentration:

@@ -1,4 +1,4 @@
-"""MC Dropout: each draw multiplies the weights by a random mask."""
+"""MC Dropout: dropout stays active in evaluation, so each forward pass is a draw."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 _DropoutLayer = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
-# Modules with a dropout rate of their own, which they apply inside, in training mode only.
+# Modules that apply dropout internally, in training mode only.
 _Dropping = nn.MultiheadAttention | nn.RNNBase
 
 
@@ -31,22 +31,22 @@ class MCDropout(StochasticClassifier):
     A network that has dropout keeps it where it is: dropout layers, and the dropout inside
     ``nn.MultiheadAttention``, transformers and recurrent layers. One that has none gets dropout
     before every linear and convolutional layer, the first included, as in the original MC Dropout,
-    and on the inputs of ``nn.MultiheadAttention``. A call of ``torch.nn.functional.dropout`` inside
-    the network is no layer and cannot be seen.
+    and on the inputs of ``nn.MultiheadAttention``. Calls of ``torch.nn.functional.dropout`` inside
+    the network are not detected.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
-        rate: dropout rate. ``None`` keeps the rates of the network's own dropout, and takes 0.2
+        rate: dropout rate. ``None`` keeps the rates of the network's own dropout, and uses 0.2
             where dropout is inserted.
-        skip: names of layers (or of modules that hold them) before which none is inserted.
+        skip: names of layers (or of modules that hold them) before which no dropout is inserted.
         mask: ``"item"`` draws a mask per item, ``"draw"`` shares one mask over the batch, so that a
             draw is one function.
         evaluation_samples: draws in evaluation mode.
 
     Attributes:
         without_dropout: names of the modules that could not get dropout: with ``mask="draw"`` those
-            that drop inside, which cannot share a mask and so drop nothing; where dropout is
-            inserted, the layers inside ``nn.MultiheadAttention``.
+            that apply dropout internally, which cannot share a mask, so their rate is set to 0;
+            where dropout is inserted, the layers inside ``nn.MultiheadAttention``.
 
     Example:
         >>> import torch, felbo
@@ -55,7 +55,7 @@ class MCDropout(StochasticClassifier):
         torch.Size([7, 4, 3])
     """
 
-    # In evaluation mode they would not drop, or pass over the dropout layers inside.
+    # In evaluation mode these apply no dropout, or skip the dropout layers inside them.
     always_training = (nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoderLayer)
     reason_for_equal_draws = (
         "Likely its dropout never runs: the network uses the weights of its layers without calling "
@@ -80,7 +80,7 @@ class MCDropout(StochasticClassifier):
         if own_rates and skip:
             raise ValueError(
                 f"skip={skip!r} says where no dropout is inserted, but the network has dropout "
-                "layers of its own and none is inserted; leave skip away."
+                "layers of its own and none is inserted; omit skip."
             )
         if not own_rates:
             own_rates = [0.2 if rate is None else rate]
@@ -101,7 +101,7 @@ class MCDropout(StochasticClassifier):
 
     @property
     def is_random(self) -> bool:
-        """Whether any rate is above 0."""
+        """True if any dropout rate is above 0."""
         return self._drops
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
@@ -111,7 +111,7 @@ class MCDropout(StochasticClassifier):
 
 
 class _DropInputs:
-    """Forward pre-hook: drops values of a layer's inputs without changing the layer itself."""
+    """Forward pre-hook that applies dropout to a layer's inputs without changing the layer."""
 
     def __init__(self, dropout: ActiveDropout, names: Sequence[str]) -> None:
         self.dropout = dropout
@@ -120,11 +120,11 @@ class _DropInputs:
     def __call__(
         self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if len(args) == 1 and not kwargs:  # most layers, and the quickest way
+        if len(args) == 1 and not kwargs:  # fast path for most layers
             return (self.dropout(args[0]),), kwargs
         count = len(self.names)
         given = {**dict(zip(self.names, args, strict=False)), **kwargs}
-        # Self-attention gets one tensor three times: it stays one, with one mask.
+        # Self-attention gets the same tensor three times: all three share one mask.
         dropped = {id(given[name]): self.dropout(given[name]) for name in self.names}
         named = {name: dropped[id(given[name])] for name in self.names if name in kwargs}
         positional = [dropped[id(value)] for value in args[:count]]
@@ -147,7 +147,7 @@ def _insert_dropout(
 def _take_over_dropout(
     network: nn.Module, rate: float | None, mask: MaskSharing
 ) -> tuple[list[float], tuple[str, ...]]:
-    """Make the network's own dropout active; return its rates, and where it could not act."""
+    """Keep the network's own dropout always active; return its rates and where it cannot be."""
 
     def activate(layer: nn.Module) -> ActiveDropout:
         assert isinstance(layer, _DropoutLayer)

@@ -1,4 +1,4 @@
-"""Deep ensemble: each draw is one of M separately initialised networks."""
+"""Deep ensemble: each draw is one of M independently initialised networks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Ensemble(StochasticClassifier):
     computation; other networks run one after another.
 
     Args:
-        factory: makes one freshly initialised network per call.
+        factory: builds one freshly initialised network per call.
         members: M.
-        low_memory: hold the activations of one member at a time in training and compute them again
-            in the backward pass: about the memory of one network, for one or two forward passes
-            more.
+        low_memory: activation checkpointing per member: the backward pass recomputes activations
+            one member at a time. Takes about the memory of one network, for one or two additional
+            forward passes.
 
     Example:
         >>> import torch, felbo
@@ -67,7 +67,7 @@ class Ensemble(StochasticClassifier):
 
     @classmethod
     def from_networks(cls, networks: Sequence[nn.Module]) -> Ensemble:
-        """Make an ensemble of copies of networks that exist already, trained or not."""
+        """Build an ensemble from copies of existing networks, trained or not."""
         if not networks:
             raise ValueError("An ensemble needs at least 1 network, got none.")
         copies = iter([own_copy(network) for network in networks])
@@ -90,7 +90,7 @@ class Ensemble(StochasticClassifier):
 
     @property
     def is_random(self) -> bool:
-        """Whether there is more than one member."""
+        """True if there is more than one member."""
         return self.training_samples > 1
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
@@ -100,7 +100,7 @@ class Ensemble(StochasticClassifier):
         return [parameter for root in roots for parameter in last_layer(root)[1].parameters()]
 
     def settings(self) -> dict[str, Any]:
-        """Return the number of members, and whether their weights are stacked."""
+        """Return the number of members, and whether they are stored as stacked weights."""
         return {
             "members": self.training_samples,
             "stacked": isinstance(self.members, StackedMLP),
@@ -120,11 +120,11 @@ def _check_factory(factory: Any) -> None:
     if isinstance(factory, nn.Module):
         raise TypeError(
             "Ensemble takes a function that builds a freshly initialised network, got the network "
-            f"{type(factory).__name__} itself, of which all members would be copies. Pass e.g. "
+            f"{type(factory).__name__} itself; all members would have the same weights. Pass e.g. "
             f"lambda: my_net(); for networks that were trained separately, use {networks}."
         )
     if not callable(factory):
         raise TypeError(
             f"Ensemble takes a function that builds a network, got {type(factory).__name__}; for "
-            f"networks that exist already, use {networks}."
+            f"existing networks, use {networks}."
         )

@@ -1,4 +1,4 @@
-"""Subnetwork Laplace: a Gaussian over some weights of a trained network, linearised."""
+"""Subnetwork Laplace: a Gaussian posterior over some weights of a trained, linearised network."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ Subnetwork = Literal["last", "largest"]
 
 
 class SubnetworkLaplace(StochasticClassifier):
-    """Draws of a trained network linearised in a few of its weights.
+    """Linearised Laplace approximation over a subset of a trained network's weights.
 
     ``logits = φ(x; w*) + J(x) ε``,  ``ε ~ N(0, (H + λ I)⁻¹)``
 
-    J is the Jacobian at the trained weights w* in the chosen ones, H their full generalised
-    Gauss-Newton matrix over the training data and λ the prior precision that maximises the
+    J is the Jacobian of the logits with respect to the chosen weights at the trained weights w*, H
+    the full generalised Gauss-Newton matrix of the chosen weights over the training data and λ the
+    prior precision that maximises the
     marginal likelihood (Daxberger et al., 2021, "Bayesian Deep Learning via Subnetwork Inference").
-    A draw is one function: it shares its ε over all inputs of a call. J is never formed for
-    predictions: a draw costs one forward-mode derivative from the first chosen weight on.
+    A draw is one function: all inputs of a call share its ε. J is never formed for predictions: a
+    draw costs one Jacobian-vector product (``torch.func.jvp``).
 
-    :meth:`fit` uses the laplace-torch package (``pip install felbo[laplace]``). It holds the
-    Jacobian of every parameter tensor with a chosen weight in it, for one batch, and a matrix of
-    ``size × size``. The network stays in evaluation mode throughout.
+    :meth:`fit` uses the laplace-torch package (``pip install felbo[laplace]``). Its memory is the
+    Jacobian of one batch for every parameter tensor that contains a chosen weight, and a matrix of
+    ``size × size``. The network always stays in evaluation mode.
 
     Args:
         network: a trained module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -54,7 +55,7 @@ class SubnetworkLaplace(StochasticClassifier):
         27
     """
 
-    # Their shortcuts for evaluation have no forward-mode derivative.
+    # Their fast paths for evaluation do not support forward-mode differentiation.
     always_training = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
     indices: Tensor
@@ -102,7 +103,7 @@ class SubnetworkLaplace(StochasticClassifier):
         starts = accumulate([weight.numel() for _, weight, _, _ in tensors[:-1]], initial=0)
         local = [t[2] + start for t, start in zip(tensors, starts, strict=True)]
         try:
-            # Only tensors with a chosen weight are differentiated; positions are counted in those.
+            # Only tensors with a chosen weight are differentiated; indices are relative to those.
             self.network.requires_grad_(False)
             for _, weight, _, _ in tensors:
                 weight.requires_grad_(True)
@@ -138,19 +139,19 @@ class SubnetworkLaplace(StochasticClassifier):
         def network(moved: dict[str, Tensor]) -> Tensor:
             return run(with_weights(self.network, moved), x)
 
-        with sdpa_kernel(SDPBackend.MATH):  # the one attention with a forward-mode derivative
+        with sdpa_kernel(SDPBackend.MATH):  # the only backend with forward-mode differentiation
             logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; the network itself stays in evaluation mode, where it was linearised."""
+        """Set the mode; the network itself stays in evaluation mode, in which it is linearised."""
         super().train(mode)
         self.network.eval()
         self._keep_in_training()
         return self
 
     def _tensors(self) -> Iterator[tuple[str, nn.Parameter, Tensor, Tensor]]:
-        """Yield each tensor with chosen weights: name, itself, their positions in it and in ε."""
+        """Yield each tensor with chosen weights: name, tensor, their indices in it and in ε."""
         named = list(self.network.named_parameters())
         sizes = torch.tensor([weight.numel() for _, weight in named], device=self.indices.device)
         ends = sizes.cumsum(0)

@@ -17,10 +17,10 @@ class MeanField(LocationScale):
     is listed in ``not_converted``.
 
     Args:
-        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
-            at its weights.
+        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and its
+            weights initialise μ.
         skip: names of layers, or of modules that hold them, to keep deterministic.
-        rho: starting value of every ρ.
+        rho: initial value of every ρ.
         prior_std: standard deviation of the weight prior N(0, prior_std²).
         evaluation_samples: draws in evaluation mode.
 

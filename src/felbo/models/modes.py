@@ -1,4 +1,4 @@
-"""Put models into training or evaluation mode for a while; every module gets its own mode back."""
+"""Context managers for training and evaluation mode that restore every module's mode."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NORMALISATION: tuple[type[nn.Module], ...] = (
 
 @contextmanager
 def training_mode(model: nn.Module, *, frozen_norms: bool = False) -> Iterator[None]:
-    """Train inside the block; afterwards every module is in the mode in which it came.
+    """Context manager: training mode inside the block, every module's own mode restored after it.
 
-    A module in evaluation mode inside a model in training mode was frozen on purpose, such as a
-    batch normalisation after ``bn.eval()``, and stays so. A model that comes in evaluation mode as
-    a whole says nothing about its parts: all of them train.
+    A module in evaluation mode inside a model in training mode is taken as frozen on purpose, such
+    as a batch normalisation after ``bn.eval()``, and stays so. If the model itself is in evaluation
+    mode, all of its modules are put into training mode.
 
     Args:
-        model: what is trained.
+        model: the model to train.
         frozen_norms: keep all batch and instance normalisation in evaluation mode, so that running
             statistics are used and not updated.
 
@@ -52,7 +52,7 @@ def training_mode(model: nn.Module, *, frozen_norms: bool = False) -> Iterator[N
 
 @contextmanager
 def evaluation_mode(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Evaluate inside the block; afterwards every module is in the mode in which it came."""
+    """Context manager: evaluation mode inside the block, every module's mode restored after it."""
     with _modes_kept(modules):
         for module in modules:
             module.eval()

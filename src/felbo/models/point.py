@@ -1,4 +1,4 @@
-"""MAP: one weight vector, one draw."""
+"""MAP: a single network with deterministic weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from felbo.models.base import StochasticClassifier
 
 
 class MAP(StochasticClassifier):
-    """A plain network seen as a stochastic classifier: every draw is the same function.
+    """A plain network as a stochastic classifier: all draws are equal.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -32,7 +32,7 @@ class MAP(StochasticClassifier):
 
     @property
     def is_random(self) -> bool:
-        """False: there is one function."""
+        """False: all draws are equal."""
         return False
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:

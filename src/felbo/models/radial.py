@@ -1,4 +1,4 @@
-"""Radial posterior: a uniform direction, and a distance that does not grow with the dimension."""
+"""Radial posterior: uniform direction, and a distance that is independent of the dimension."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Radial(LocationScale):
     ``not_converted``.
 
     Args:
-        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and μ starts
-            at its weights.
+        network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied, and its
+            weights initialise μ.
         skip: names of layers, or of modules that hold them, to keep deterministic.
-        rho: starting value of every ρ.
+        rho: initial value of every ρ.
         prior_std: standard deviation of the weight prior N(0, prior_std²).
         evaluation_samples: draws in evaluation mode.
 
@@ -41,7 +41,7 @@ class Radial(LocationScale):
 
     def noise(self, size: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw ``(ε / ‖ε‖) · |r|``, ``[D]``."""
-        # One stream of normal numbers: the last one is r.
+        # One call to the generator: the last number is r.
         normal = standard_normal(size + 1, like, generator)
         direction, distance = normal[:-1], normal[-1].abs()
         noise: Tensor = direction * (distance / torch.linalg.vector_norm(direction))
@@ -55,22 +55,22 @@ class Radial(LocationScale):
 
             −E[log p(w)] = D/2 log(2π s₀²) + Σ (μ² + σ²/D) / (2 s₀²).
 
-        The density of x is the half-normal one of |r|, spread over a sphere of that radius, whose
-        area is A |r|^(D−1) with A = 2 π^(D/2) / Γ(D/2). Hence
+        The density of x is the half-normal density of |r| divided by the area of the sphere of
+        radius |r|, A |r|^(D−1) with A = 2 π^(D/2) / Γ(D/2). Hence
 
             H[w] = Σ log σ + log A + (D−1) E[log |r|] + H[|r|],
 
         with E[log |r|] = −(γ + log 2)/2 and H[|r|] = (1 + log(π/2))/2.
         """
         size = mean.numel()
-        # Both terms in size are kept inside one sum over the weights: apart they are large.
+        # The constant is added per weight: as separate sums both parts would be large and cancel.
         per_weight = math.log(self.prior_std) + _noise_constant(size) / size
         second_moment = mean.square() + scale.square() / size
         return (per_weight - scale.log() + second_moment / (2 * self.prior_std**2)).sum()
 
 
 def _noise_constant(size: int) -> float:
-    """D/2 log(2π) − H[x]: what the KL has besides the terms in μ, σ and the prior's width."""
+    """D/2 log(2π) − H[x]: the part of the KL that does not depend on μ, σ or the prior's width."""
     log_area = math.log(2.0) + size / 2 * math.log(math.pi) - math.lgamma(size / 2)
     mean_log_distance = -(_EULER_GAMMA + math.log(2.0)) / 2
     distance_entropy = (1.0 + math.log(math.pi / 2)) / 2

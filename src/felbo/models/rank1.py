@@ -1,4 +1,4 @@
-"""Rank-1 posterior: members that share a weight and differ by random factors."""
+"""Rank-1 posterior: members share their weights and differ by random rank-1 factors."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Rank1(StochasticClassifier):
     member; everything else (batch normalisation, embeddings, the projections inside
     ``nn.MultiheadAttention``) is shared and listed in ``not_converted``.
 
-    In training mode the batch is split over the members, item i going to member ``i % R``, which
-    costs no more than the plain network and gives one draw. In evaluation mode every member sees
-    every input, which gives R draws. Asking for a multiple of R draws, in either mode, lets every
-    member see every input as often as that takes, with fresh factors each time.
+    In training mode the batch is split over the members, item i going to member ``i % R``: one
+    draw at the cost of the plain network. In evaluation mode every member sees every input: R
+    draws. With ``num_samples = c R``, in either mode, every member sees every input c times, with
+    new factors each time.
 
-    The network has to keep the batch as the first axis throughout; one that merges another axis
-    into it, or moves it, is refused when it runs.
+    The network must keep the batch as the first axis throughout; running one that merges another
+    axis into it, or moves it, raises an error.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
         members: R.
         skip: names of layers, or of modules that hold them, to keep deterministic.
-        rho: starting value of every ρ; σ = softplus(ρ) is the spread of a factor around its mean,
-            which starts at 1.
+        rho: initial value of every ρ; σ = softplus(ρ) is the standard deviation of a factor, whose
+            mean is initialised at 1.
         prior_std: standard deviation of the prior N(1, prior_std²) of the factors.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rank1(StochasticClassifier):
         torch.Size([4, 8, 3])
     """
 
-    # Its shortcut for evaluation would read weights that a rank-1 layer does not have.
+    # Its fast path for evaluation reads weights that a rank-1 layer does not have.
     always_training = (nn.TransformerEncoderLayer,)
 
     def __init__(
@@ -110,7 +110,7 @@ class Rank1(StochasticClassifier):
                 f"This model has {self.members} members and gives a multiple of that many draws"
                 f"{', or 1' if self.training else ''}; got num_samples={samples}."
             )
-        # Copies of an item stand next to each other, so that position modulo R is the member.
+        # Copies of an item are adjacent, so that position modulo R is the member.
         copies = map_tensors(lambda part: part.repeat_interleave(self.members, dim=0), x)
         draws = [self._every_member(copies) for _ in range(samples // self.members)]
         return self.checked(torch.cat(draws))
@@ -122,10 +122,10 @@ class Rank1(StochasticClassifier):
     def weight_kl(self) -> Tensor:
         """KL of the factors to their prior, summed over factors and averaged over members.
 
-        The posterior is a mixture of R equally likely members, whose divergence has no closed
-        form. By convexity it is at most the mean of the members' own (and less by no more than
-        log R), which goes with a likelihood that is also a mean over the members. W and the biases
-        have no posterior: weight decay is their prior.
+        The posterior is a mixture of R equally likely members, whose KL has no closed form. By
+        convexity it is at most the mean of the members' KLs (and at least that minus log R), which
+        matches a likelihood that is also a mean over the members. W and the biases have no
+        posterior: weight decay is their prior.
         """
         layers = [layer for layer in self.network.modules() if isinstance(layer, Rank1Layer)]
         return torch.stack([layer.kl(self.prior_std) for layer in layers]).sum()

@@ -1,4 +1,4 @@
-"""Models with a temperature: the same classes, stated with another confidence."""
+"""Temperature scaling of a stochastic classifier, per draw or of the mean prediction."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from felbo.models.base import StochasticClassifier
 class Tempered(StochasticClassifier):
     """A model whose logits are divided by a temperature T, draw by draw: ``softmax(logits_m / T)``.
 
-    Every draw becomes flatter (T > 1) or sharper (T < 1), and the Dirichlet fitted to them follows.
-    Of a model that gives a concentration the mean is tempered and the precision z is kept:
+    Every draw becomes flatter (T > 1) or sharper (T < 1), and so does the Dirichlet fitted to them.
+    For a model that predicts a concentration, the mean is tempered and the precision z is kept:
     ``α = z softmax(logits / T)``.
 
     Args:
@@ -52,19 +52,19 @@ class Tempered(StochasticClassifier):
 
     @property
     def is_random(self) -> bool:
-        """Whether the draws of the model can differ."""
+        """True if the draws of the model can differ."""
         return self.model.is_random
 
     def settings(self) -> dict[str, Any]:
-        """Return the kind and the settings of the model inside."""
+        """Return the class and the settings of the wrapped model."""
         return {"model": type(self.model).__name__, **self.model.settings()}
 
     def weight_kl(self) -> Tensor:
-        """KL[q(w) || p(w)] of the model inside."""
+        """KL[q(w) || p(w)] of the wrapped model."""
         return self.model.weight_kl()
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
-        """Parameters of the model's last layer."""
+        """Parameters of the wrapped model's last layer."""
         return self.model.last_layer_parameters()
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
@@ -77,16 +77,16 @@ class Tempered(StochasticClassifier):
 
 
 class TemperedMean(Tempered):
-    """A model whose mean predictive has a temperature T: one function, ``log p̄(x) / T``.
+    """A model whose mean prediction is tempered: one draw, ``log p̄(x) / T``.
 
     ``p̄ = mean_m softmax(logits_m)``, and the prediction is proportional to ``p̄^{1/T}``. The draws
-    are averaged first, so that no disagreement is left: there is no epistemic uncertainty. Use it
-    where only probabilities are wanted, and :class:`Tempered` otherwise.
+    are averaged first, so there is no epistemic uncertainty. Use it where only probabilities are
+    needed, and :class:`Tempered` otherwise.
 
     Args:
         model: a stochastic classifier; shared, not copied.
         temperature: T.
-        draws: M behind the mean; ``None`` takes the model's default for its mode.
+        draws: number of draws in the mean; ``None`` takes the model's default for its mode.
 
     Example:
         >>> import torch, felbo
@@ -105,7 +105,7 @@ class TemperedMean(Tempered):
 
     @property
     def is_random(self) -> bool:
-        """False: there is one function, the mean. Its draws are not counted as such."""
+        """False: every draw is the mean prediction."""
         return False
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Find the stochastic classifier inside what devices, compilers and averages wrap around it."""
+"""Find the stochastic classifier inside a wrapper such as DDP or ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from felbo.models.base import StochasticClassifier
 def unwrap(model: nn.Module) -> StochasticClassifier:
     """Return the stochastic classifier inside a wrapper, or ``model`` itself if it is one.
 
-    Every wrapper (Fabric, DDP, ``torch.compile``, ``AveragedModel``) registers what it wraps as a
-    module of its own, which is where it is found.
+    Every wrapper (Fabric, DDP, ``torch.compile``, ``AveragedModel``) registers the wrapped model as
+    a submodule, which is searched for.
 
     Raises:
         TypeError: if there is no stochastic classifier inside, or more than one.
@@ -28,6 +28,9 @@ def unwrap(model: nn.Module) -> StochasticClassifier:
     if not isinstance(model, nn.Module):
         raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
     found = [part for part in model.modules() if isinstance(part, StochasticClassifier)]
+    # A classifier may hold another one, as Tempered does; the outer one comes first.
+    inside = set(found[0].modules()) - {found[0]} if found else set()
+    found = [part for part in found if part not in inside]
     if len(found) == 1:
         return found[0]
     if found:

@@ -1,4 +1,4 @@
-"""Plain networks: they give logits and know nothing of uncertainty."""
+"""Plain networks that return logits: MLP and ResNets."""
 
 from felbo.networks.compact import compact
 from felbo.networks.mlp import mlp

@@ -50,7 +50,7 @@ def _block(inputs: int, outputs: int) -> nn.Sequential:
     """``gelu(bn(conv(gelu(bn(pool(conv(x)))))))``: ``[B, inputs, H, W]`` to half the size."""
     return nn.Sequential(
         OrderedDict(
-            # Batch normalisation has a bias of its own.
+            # No bias: batch normalisation adds one.
             conv1=nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
             pool=nn.MaxPool2d(2),
             bn1=nn.BatchNorm2d(outputs),

@@ -15,15 +15,15 @@ def mlp(
     *,
     activation: Callable[[], nn.Module] = nn.ReLU,
 ) -> nn.Sequential:
-    """Build a fully connected network with biases that gives logits ``[B, K]``.
+    """Build a fully connected network with biases that returns logits ``[B, K]``.
 
-    Inputs of any shape ``[B, ...]`` are flattened first, so images can be fed as they are.
+    Inputs of any shape ``[B, ...]`` are flattened first, so images need no reshaping.
 
     Args:
         inputs: number of values per input.
         hidden: widths of the hidden layers; empty for a linear classifier.
         classes: K.
-        activation: makes the non-linearity after each hidden layer.
+        activation: builds the non-linearity after each hidden layer.
 
     Example:
         >>> import torch

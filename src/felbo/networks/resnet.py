@@ -9,14 +9,14 @@ from torch.nn import functional as F
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions and a way around them: ``relu(x' + bn(conv(relu(bn(conv(x))))))``.
+    """Residual block of two 3×3 convolutions: ``relu(x' + bn(conv(relu(bn(conv(x))))))``.
 
     x' is x itself, or a 1×1 convolution of it (``downsample``) where the shape changes.
 
     Args:
         inputs: channels of x.
         outputs: channels of the result.
-        stride: of the first convolution and of the way around.
+        stride: of the first convolution and of the shortcut.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:

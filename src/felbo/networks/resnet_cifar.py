@@ -1,4 +1,4 @@
-"""The thin ResNets that He et al. trained on CIFAR-10, and trained weights for them."""
+"""CIFAR ResNets of He et al. (ResNet-20 to ResNet-110), and a loader for trained weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch.nn import functional as F
 
 from felbo.networks.resnet import BasicBlock
 
-# What DataParallel and DistributedDataParallel put before the names of the network they wrap.
+# Prefix that DataParallel and DistributedDataParallel add to parameter names.
 _WRAPPER = "module."
 
 
 class PaddedShortcut(nn.Module):
-    """A way around a block without parameters: every other pixel, new channels all zero.
+    """Shortcut without parameters: takes every other pixel and pads new channels with zeros.
 
     Args:
         inputs: channels of x.
@@ -78,11 +78,11 @@ def resnet_cifar(depth: int = 20, classes: int = 10) -> nn.Sequential:
 
 
 def load_resnet_cifar(path: str | os.PathLike[str]) -> nn.Sequential:
-    """Load a CIFAR ResNet that was trained elsewhere; depth and classes are read from the weights.
+    """Load a trained CIFAR ResNet; depth and number of classes are read from the weights.
 
     The file is a checkpoint as published at https://github.com/akamaster/pytorch_resnet_cifar10: a
     dict with the weights under ``"state_dict"``, their names starting with ``module.`` or not. It
-    is opened with ``weights_only=True``, so that no code in it runs. Those networks take images
+    is opened with ``weights_only=True``, so no code in it is executed. Those networks take images
     normalised with mean (0.485, 0.456, 0.406) and standard deviation (0.229, 0.224, 0.225), not
     with the statistics of CIFAR-10.
 

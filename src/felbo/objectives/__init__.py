@@ -1,4 +1,4 @@
-"""Objectives: what is minimised in a training step."""
+"""Objectives: loss functions of a training step."""
 
 from felbo.objectives.base import Loss, LossFunction, Objective, as_objective
 from felbo.objectives.belief_matching import BeliefMatching

@@ -1,4 +1,4 @@
-"""What an objective is, and what it returns."""
+"""Base class of objectives, and the loss they return."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from felbo.models import StochasticClassifier
 
 
 class Loss(NamedTuple):
-    """A loss to minimise and the two terms it was made of: scalars that carry their gradients.
+    """A loss and its two terms, differentiable scalars.
 
     Attributes:
-        total: what to call ``backward`` on.
+        total: the loss to minimise; call ``backward`` on it.
         nll: mean negative log-likelihood of the labels.
-        kl: divergence to the prior, before it is weighted.
+        kl: KL divergence from the prior, unweighted.
     """
 
     total: Tensor
@@ -31,7 +31,7 @@ class Objective(ABC):
 
     Attributes:
         num_samples: draws per step; ``None`` takes the model's training default.
-        full_batch: items of a full step, over all devices; 0 as long as it is not known.
+        full_batch: items of a full step, over all devices; 0 if unknown.
     """
 
     num_samples: int | None = None
@@ -42,7 +42,7 @@ class Objective(ABC):
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
 
     def begin(self, batch_size: int) -> None:
-        """Take note of the items of a full step; :func:`felbo.fit` calls it before the first.
+        """Set the number of items of a full step; called by :func:`felbo.fit` before training.
 
         Args:
             batch_size: B, over all devices. The last batch of an epoch may be smaller.
@@ -50,7 +50,7 @@ class Objective(ABC):
         self.full_batch = batch_size
 
 
-# A plain function that serves as an objective.
+# A plain function that can be used as an objective.
 LossFunction = Callable[[StochasticClassifier, Inputs, Tensor], Loss]
 
 
@@ -63,7 +63,7 @@ class _FromFunction(Objective):
 
 
 def as_objective(value: Objective | LossFunction) -> Objective:
-    """Return an objective for what a user may pass as one."""
+    """Convert a function to an objective; objectives are returned unchanged."""
     if isinstance(value, Objective):
         return value
     if isinstance(value, type) or not callable(value):

@@ -1,4 +1,4 @@
-"""Belief Matching: the evidence lower bound of a categorical likelihood, in closed form."""
+"""Belief Matching: closed-form evidence lower bound of a categorical likelihood."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from felbo.priors import Prior
 
 
 class BeliefMatching(Objective):
-    """Expected log-likelihood under Dir(α(x)) against its divergence from the prior.
+    """Expected negative log-likelihood under Dir(α(x)) plus its KL from the prior, closed-form.
 
     ``loss = mean [ψ(z) − ψ(α_y)] + w · mean KL(Dir(α) ‖ Dir(β))``
 
-    Both terms are exact. For a single label the minimum is at α = β + e_y / w: the weight says how
-    many observations a label counts for (Joo et al., 2020, "Being Bayesian about Categorical
-    Probability").
+    Both terms are exact. For a single label the minimum is at α = β + e_y / w: a label counts as
+    1 / w observations (Joo et al., 2020, "Being Bayesian about Categorical Probability").
 
     Args:
         prior: maps inputs to a Dirichlet over class probabilities.
-        kl_weight: w; with 0.01 a label counts for 100 observations.
+        kl_weight: w; with 0.01 a label counts as 100 observations.
 
     Example:
         >>> import torch, felbo

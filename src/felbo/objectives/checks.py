@@ -1,4 +1,4 @@
-"""Refuse settings, models, labels and priors that do not fit, before any step is taken."""
+"""Argument checks of objectives: settings, models, labels and priors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from felbo.models import StochasticClassifier
 
-# torch's own losses leave out the label −100 in silence unless told to leave out another one.
+# torch's losses silently ignore the label −100 unless ignore_index is set to another value.
 NO_LABEL = -(2**63)
 
 
@@ -38,8 +38,8 @@ def check_label_kind(labels: Tensor, batch: int) -> None:
 
 def check_label_range(labels: Tensor, classes: int) -> None:
     """Raise unless ``labels`` lie in 0 … K − 1."""
-    # On an accelerator the comparison would wait for the device in every step; its own kernels
-    # refuse such labels.
+    # On an accelerator the comparison would synchronise in every step; there torch's own kernels
+    # raise for such labels.
     if labels.device.type == "cpu" and len(labels):
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if low < 0 or high >= classes:
@@ -62,7 +62,7 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
             f"The prior must give one Dirichlet per measurement point, batch shape [{points}] "
             f"(or [] when it does not depend on x), got {list(shape[:-1])}."
         )
-    # Under torch.func.vmap only the tensor inside can be read.
+    # Under torch.func.vmap, float() needs the unwrapped tensor.
     values = torch.func.debug_unwrap(concentration)
     low, high = (float(bound) for bound in torch.aminmax(values))
     if not 0.0 < low <= high < math.inf:
@@ -91,20 +91,20 @@ def check_count(what: str, value: Any) -> None:
 
 
 def check_weight(what: str, value: Any) -> None:
-    """Raise unless ``value`` is a finite number that is not negative."""
+    """Raise unless ``value`` is a finite, non-negative number."""
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"{what} must be finite and ≥ 0, got {value!r}.")
 
 
 def check_choice(what: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise unless ``value`` is one of a few words."""
+    """Raise unless ``value`` is one of the choices."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{what} must be one of {listed}; got {value!r}.")
 
 
 def warn_if_flat(weight: float, classes: int) -> None:
-    """Warn if a weight on the training batch keeps predictions from following their labels.
+    """Warn if the weight on the training batch is too large to fit the labels.
 
     For one draw and a uniform prior the best prediction for a label is
     ``f_y = (1 + w) / (1 + K w)``.

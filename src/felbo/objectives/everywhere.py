@@ -1,4 +1,4 @@
-"""The terms of the recommended bound: weak on the data, strong elsewhere."""
+"""Terms of the recommended bound: a weak prior on the data, a strong one elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Weights of the KL at points elsewhere and on the batch; `felbo reproduce strengths` chose them.
+# Weights of the KL at points elsewhere and on the batch; docs/elsewhere.md says what they cost.
 STRENGTH = 0.03
 DATA_STRENGTH = 0.001
 
@@ -24,7 +24,7 @@ def everywhere_sets(
 ) -> list[tuple[MeasurementSet, float]]:
     """Return the measurement sets of :meth:`FunctionSpaceELBO.everywhere` with their weights.
 
-    A set whose weight is zero is left out, so that its points cost nothing.
+    Sets of weight zero are omitted, so that their points are not computed.
 
     Example:
         >>> [(type(place).__name__, weight) for place, weight in everywhere_sets(0.1, 0.001)]
@@ -40,8 +40,8 @@ def everywhere_sets(
     elsewhere = Elsewhere() if measurement is None else as_measurement_set(measurement)
     if elsewhere.includes_batch:
         raise ValueError(
-            "measurement says where to look beside the data, but this set includes the batch, "
-            "which has data_strength of its own. Leave the batch out of it."
+            "measurement must have points other than the batch, whose weight is data_strength, "
+            "but this set includes the batch. Remove Batch() from it."
         )
     return [
         (place, weight)

@@ -1,4 +1,4 @@
-"""Evidential learning: expected squared error of a Dirichlet, wrong evidence annealed away."""
+"""Evidential learning: expected squared error of a Dirichlet with an annealed KL term."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from felbo.objectives.checks import check_labels
 
 
 class Evidential(Objective):
-    """Expected Brier score under Dir(α(x)), plus the divergence of the wrong evidence from none.
+    """Expected Brier score under Dir(α(x)), plus the KL of the evidence for wrong classes.
 
     ``loss = mean Σ_k [(y_k − ā_k)² + ā_k (1 − ā_k) / (z + 1)] + λ · mean KL(Dir(α̃) ‖ Dir(1))``
 
     with ā = α / z, y one-hot, and α̃ = y + (1 − y) ⊙ α, from which the evidence for the label is
-    removed. λ rises from 0 to 1 over the training, so that evidence can form before it is punished
-    (Sensoy et al., 2018, "Evidential Deep Learning to Quantify Classification Uncertainty").
+    removed. λ is annealed from 0 to 1, so that evidence can form before it is penalised (Sensoy et
+    al., 2018, "Evidential Deep Learning to Quantify Classification Uncertainty").
 
-    In the :class:`Loss`, ``nll`` is the first term, which bounds the squared error from above.
+    In the :class:`Loss`, ``nll`` is the first term, an upper bound of the squared error.
 
     Args:
         annealing_steps: training steps over which λ reaches 1; the paper takes ten epochs,
             that is ``10 * len(loader)``.
 
     Attributes:
-        step: training steps so far. Every call on a model in training mode is one; set it when a
+        step: number of training steps so far: calls on a model in training mode. Set it when
             training is resumed.
 
     Example:

@@ -1,4 +1,4 @@
-"""One set of draws for the batch and the measurement points."""
+"""Forward pass of batch and measurement points with the same draws."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ def forward_once(
     with_batch: Sequence[bool],
     num_samples: int | None,
 ) -> tuple[Tensor, list[tuple[Tensor, Inputs]]]:
-    """Return logits for the batch and for every set of points, from the same draws: one pass.
+    """Return logits of the batch and of every set of points, from one pass with shared draws.
 
-    Batch normalisation in training mode sees batch and points together. To give the points running
-    statistics instead would let a network tell them from the data by that alone, and take test
-    data, which have running statistics too, for points from elsewhere.
+    Batch normalisation in training mode sees batch and points together. With running statistics for
+    the points, a network could distinguish them from the data by the normalisation alone, and would
+    treat test data, which are normalised by running statistics too, as points from elsewhere.
 
     Args:
         model: in training or evaluation mode.
         x: the batch ``[B, ...]``.
         points: sets of points beside the batch, each ``[S, ...]`` or ``None``.
-        with_batch: whether the batch belongs to each set too.
+        with_batch: True for each set that includes the batch.
         num_samples: M; ``None`` takes the model's default.
 
     Returns:
-        Logits of the batch ``[M, B, K]``, and for each set its logits ``[M, S, K]`` with the inputs
-        that they belong to.
+        Logits of the batch ``[M, B, K]``, and for each set its logits ``[M, S, K]`` and inputs.
     """
     found = [part for part in points if part is not None]
     batch, others = _separate(model, x, found, num_samples)
@@ -55,7 +54,7 @@ def forward_once(
 def _separate(
     model: StochasticClassifier, x: Inputs, points: Sequence[Inputs], num_samples: int | None
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """Return logits of the batch and of each set of points by itself."""
+    """Return logits of the batch and of each set of points."""
     if not points:
         return checked(model(x, num_samples), batch_size(x)), []
     sizes = [batch_size(part) for part in (x, *points)]
@@ -65,7 +64,7 @@ def _separate(
 
 
 def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int | None) -> Tensor:
-    """Return logits ``[M, S, K]`` at points that leave no trace in batch normalisation."""
+    """Return logits ``[M, S, K]`` at points, without updating batch-normalisation statistics."""
     norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.training]
     for norm in norms:
         norm.eval()
@@ -77,7 +76,7 @@ def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int
 
 
 def checked(logits: Tensor, items: int) -> Tensor:
-    """Refuse logits that are not ``[M, items, K]`` with K ≥ 2."""
+    """Return ``logits``; raise unless they are ``[M, items, K]`` with K ≥ 2."""
     if not isinstance(logits, Tensor) or logits.dim() != 3:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise TypeError(

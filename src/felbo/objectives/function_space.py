@@ -1,4 +1,4 @@
-"""The function-space evidence lower bound: the method of this library, from top to bottom."""
+"""Function-space evidence lower bound (ELBO)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
 Implementation = Literal["auto", "plain", "fused"]
-# A function from the batch to points serves as a measurement set.
+# A function from the batch to points can be used as a measurement set.
 Measurement = MeasurementSet | Callable[[Tensor], Tensor]
 
-# Stands in for smaller probabilities, which occur without smoothing only: a logit that lies more
-# than 230 below the largest counts as 230 below it.
+# Lower bound of probabilities, effective only without smoothing: a logit more than 230 below the
+# largest counts as 230 below it.
 SMALLEST = 1e-100
 
 
@@ -43,19 +43,19 @@ def function_space_kl(
     smoothing: float = 1e-4,
     gradient: Gradient = "partial",
 ) -> Tensor:
-    """Return the divergence of the draws from the prior at each point.
+    """Return the function-space KL from the prior at each point.
 
     ``mean_m [log Dir(f_m | α) − log Dir(f_m | β)]``,  ``α = fit(f)``,
     ``f = (1 − γ) softmax(logits) + γ / K``
 
-    A Monte-Carlo estimate with the M draws at hand: unbiased for the divergence between the law of
-    the draws and the prior only as far as the draws are Dirichlet; it can be negative. All of it is
-    in float64, since at the precision of a confident prediction large terms cancel.
+    A Monte-Carlo estimate from M draws: unbiased for the KL between the distribution of the draws
+    and the prior only if the draws are Dirichlet; it can be negative. Computed in float64, since at
+    the precision of a confident prediction large terms cancel.
 
     Args:
-        logits: of the draws ``[M, S, K]``.
+        logits: draws ``[M, S, K]``.
         beta: concentration of the prior ``[S, K]`` or ``[K]``.
-        max_precision: cap of the fitted precision, and the precision of a single draw.
+        max_precision: upper bound of the fitted precision, and the precision of a single draw.
         smoothing: γ.
         gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
 
@@ -65,17 +65,17 @@ def function_space_kl(
     f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
     total = gradient == "total"
     fit = dirichlet.fit(f, max_precision=max_precision, differentiable=total, validate=False)
-    alpha = fit.concentration  # a constant unless the gradient is total
+    alpha = fit.concentration  # constant for autograd unless gradient="total"
     return (dirichlet.log_prob(f, alpha) - dirichlet.log_prob(f, beta.double())).mean(0)
 
 
 class Term(NamedTuple):
-    """One place at which posterior and prior are compared.
+    """One KL term: a measurement set with its weight and prior.
 
     Attributes:
-        measurement: where.
-        weight: of this term inside the KL.
-        prior: another prior for these points; ``None`` takes that of the objective.
+        measurement: points at which posterior and prior are compared.
+        weight: of this term in the sum of the KLs.
+        prior: another prior for these points; ``None`` is that of the objective.
     """
 
     measurement: MeasurementSet
@@ -88,24 +88,25 @@ class FunctionSpaceELBO(Objective):
 
     ``loss = mean −log f_y + kl_weight · Σ_t weight_t · mean_s KL_t(s)``
 
-    where a term t has measurement points s, and its KL is that of :func:`function_space_kl`.
+    with measurement points s of term t, and the KL of :func:`function_space_kl`.
 
     Args:
         prior: maps inputs to a Dirichlet over class probabilities.
         num_data: N, the number of training examples; the fitted precision lies in [K, N].
-        measurement: where posterior and prior are compared: a measurement set, a function from the
-            batch to points, or several :class:`Term`; ``None`` is the training batch, whose forward
-            pass is shared.
+        measurement: points at which posterior and prior are compared: a measurement set, a function
+            from the batch to points, or several :class:`Term`; ``None`` is the training batch,
+            whose forward pass is shared.
         kl_weight: weight of the KL; ``"batch"`` is 1 / B as in the paper.
         gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
         num_samples: M; ``None`` takes the model's training default.
         smoothing: γ of ``f ← (1 − γ) f + γ / K``, applied to the draws in the KL term only.
         batch_size: B of ``kl_weight="batch"``: items per optimiser step, over all devices and
-            accumulated gradients. :func:`felbo.fit` knows it; in a loop of one's own, ``None``
-            takes the largest batch so far, so that a smaller last batch has the same prior.
-        implementation: ``"plain"`` is :func:`function_space_kl`, ``"fused"`` the same with a
-            closed-form gradient, whose value is within 1e-4 and whose gradient within 1e-3 of it
-            (relative); ``"auto"`` takes the second where it applies, for logits of float32 or less.
+            accumulated gradients. :func:`felbo.fit` sets it; in a custom training loop, ``None``
+            is the largest batch so far, so that a smaller last batch has the same KL weight.
+        implementation: ``"plain"`` is :func:`function_space_kl`; ``"fused"`` has a closed-form
+            gradient, with relative differences of at most 1e-4 in the value and 1e-3 in the
+            gradient; ``"auto"`` uses the fused one where it applies, for float32 logits or lower
+            precision.
 
     Example:
         >>> import torch, felbo
@@ -158,18 +159,18 @@ class FunctionSpaceELBO(Objective):
         measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
         **options: Any,
     ) -> Self:
-        """Make the recommended bound: a weak prior on the data, a strong one where there are none.
+        """Build the recommended objective: a weak prior on the data, a strong one elsewhere.
 
         ``loss = mean −log f_y + data_strength · mean_batch KL + strength · mean_elsewhere KL``,
-        for batches of any size. See docs/elsewhere.md for what it costs and buys.
+        for batches of any size. See docs/elsewhere.md for its effect on accuracy and uncertainty.
 
         Args:
-            prior: as of the class.
-            num_data: as of the class.
+            prior: as in the constructor.
+            num_data: as in the constructor.
             strength: weight of the KL at the points elsewhere.
             data_strength: weight of the KL on the batch.
-            measurement: where else; ``None`` is :class:`felbo.measurement.Elsewhere`.
-            options: further arguments of the class, such as ``num_samples``.
+            measurement: points elsewhere; ``None`` is :class:`felbo.measurement.Elsewhere`.
+            options: further arguments of the constructor, such as ``num_samples``.
 
         Example:
             >>> import felbo
@@ -185,7 +186,7 @@ class FunctionSpaceELBO(Objective):
         check_model(model)
         points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
-        # A draw is the same function in the NLL and in every KL.
+        # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
         nll = expected_nll(batch, y)
         divergences = [
@@ -199,9 +200,9 @@ class FunctionSpaceELBO(Objective):
         """Return the KL from the prior at each of the points.
 
         Args:
-            logits: of the draws ``[M, S, K]``.
-            points: where they were taken ``[S, ...]``.
-            prior: ``None`` takes that of the objective.
+            logits: draws ``[M, S, K]``.
+            points: their inputs ``[S, ...]``.
+            prior: ``None`` is that of the objective.
 
         Returns:
             ``[S]``, float64.
@@ -214,7 +215,7 @@ class FunctionSpaceELBO(Objective):
         return kl(logits, beta.to(logits.device), cap, self.smoothing, self.gradient)
 
     def _comparison(self, model: StochasticClassifier, term: Term) -> Comparison:
-        """Return what a measurement set may ask about this step."""
+        """Return model and divergence of this step, for measurement sets that use them."""
 
         def divergence(points: Tensor) -> Tensor:
             logits = forward_points(model, points, self.num_samples)
@@ -223,8 +224,7 @@ class FunctionSpaceELBO(Objective):
         return Comparison(model, divergence)
 
     def _implementation(self, logits: Tensor) -> Callable[..., Tensor]:
-        # A closed-form gradient is no use to the transforms of torch.func, and float64 asks for all
-        # digits.
+        # The fused version does not support torch.func transforms, and is not accurate to float64.
         plain = torch.func.debug_unwrap(logits) is not logits or logits.dtype == torch.float64
         applies = self.gradient == "partial" and self.smoothing > 0 and not plain
         chosen = applies if self.implementation == "auto" else self.implementation == "fused"
@@ -233,9 +233,10 @@ class FunctionSpaceELBO(Objective):
     def _weight(self, batch: Tensor) -> float:
         """Return the weight of the KL for logits ``[M, B, K]`` of the batch."""
         _, items, classes = batch.shape
-        self.full_batch = max(self.full_batch, items)
+        if torch.is_grad_enabled():  # a larger batch in validation is no training step
+            self.full_batch = max(self.full_batch, items)
         if self.kl_weight == "batch":
-            return 1.0 / (self.batch_size or self.full_batch)
+            return 1.0 / (self.batch_size or self.full_batch or items)
         if not self._warned:
             self._warned = True
             on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)
@@ -244,7 +245,7 @@ class FunctionSpaceELBO(Objective):
 
 
 def _as_terms(measurement: Measurement | Sequence[Term] | None) -> tuple[Term, ...]:
-    """Return the terms for what a user may pass as ``measurement``."""
+    """Convert the argument ``measurement`` to a tuple of terms."""
     if not isinstance(measurement, Sequence):
         return (Term(as_measurement_set(measurement)),)
     if not measurement or not all(isinstance(term, Term) for term in measurement):

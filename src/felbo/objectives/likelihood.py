@@ -1,4 +1,4 @@
-"""Plain negative log-likelihood: the conventional counterpart without a function-space prior."""
+"""Negative log-likelihood (cross-entropy), without a prior over predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
     try:
         return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=NO_LABEL)
     except IndexError:
-        # Looking through the labels before every step would cost as much as using them.
+        # Only after a failure: checking labels in every step would cost as much as the loss.
         check_label_range(labels, classes)
         raise
 

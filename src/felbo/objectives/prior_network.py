@@ -1,4 +1,4 @@
-"""Prior Networks: a sharp Dirichlet where there are labels, a flat one out of distribution."""
+"""Prior Networks: a sharp Dirichlet on training data, a flat one out of distribution."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Direction = Literal["reverse", "forward"]
 
 
 class PriorNetwork(Objective):
-    """Divergence from a target Dirichlet, one on training data and one on out-of-distribution data.
+    """KL from target Dirichlets, on training data and on out-of-distribution data.
 
     ``loss = mean_B D(α, t(y)) + w · mean_S D(α, 1)``,  ``t(y) = precision · ((1 − γ) e_y + γ / K)``
 
     with D(α, t) = KL(Dir(α) ‖ Dir(t)) in the reverse and KL(Dir(t) ‖ Dir(α)) in the forward
-    direction. Where one input has several labels, the forward divergence spreads over all their
-    targets, with most of its mass in the corners; the reverse one is smallest at the mean of the
-    targets' concentrations, a single peak between them (Malinin and Gales, 2018, "Predictive
+    direction. If one input has several labels, the optimum of the forward KL covers all their
+    targets, with most of its mass in the corners; that of the reverse KL is the mean of the
+    targets' concentrations, with a single mode between them (Malinin and Gales, 2018, "Predictive
     Uncertainty Estimation via Prior Networks"; 2019, "Reverse KL-Divergence Training of Prior
     Networks").
 
     In the :class:`Loss`, ``nll`` is the first divergence and ``kl`` the second.
 
     Args:
-        ood: maps the batch to inputs ``[S, ...]`` from outside the data, for instance
+        ood: maps the batch to out-of-distribution inputs ``[S, ...]``, for instance
             :class:`felbo.measurement.Pool` or :class:`felbo.measurement.Augmented`.
         direction: ``"reverse"`` or ``"forward"``.
         precision: Σ t, of the target at labelled inputs.
-        smoothing: γ, which keeps the target inside the simplex. With γ = K / precision every wrong
-            class has t = 1.
+        smoothing: γ, which keeps the target's mean inside the simplex. With γ = K / precision every
+            wrong class has t = 1.
         ood_weight: w.
 
     Example:
@@ -68,8 +68,8 @@ class PriorNetwork(Objective):
         ood = as_measurement_set(ood)
         if ood.includes_batch:
             raise ValueError(
-                "ood holds the training batch, which cannot be out of distribution at the same "
-                "time; leave Batch() out of it."
+                "ood includes the training batch, which cannot be out of distribution at the same "
+                "time; remove Batch() from it."
             )
         self.ood = ood
         self.direction: Direction = direction

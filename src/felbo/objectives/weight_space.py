@@ -1,4 +1,4 @@
-"""The weight-space evidence lower bound."""
+"""Weight-space evidence lower bound (ELBO)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class WeightSpaceELBO(Objective):
 
     ``loss = mean −log f_y + temperature · KL[q(w) || p(w)] / N``
 
-    The KL is the model's own, exact and summed over all weights; the division by N puts it on the
-    scale of one training example, as the mean is. With temperature 1 this is the negative ELBO
-    divided by N. The conventional counterpart of :class:`FunctionSpaceELBO` for MeanField, Radial
-    and Rank1; for MAP, MCDropout and Ensemble the KL is 0, and weight decay in the optimiser is
-    the prior.
+    The KL is ``model.weight_kl()``, exact and summed over all weights; the division by N puts it on
+    the scale of the mean likelihood of one training example. With temperature 1 this is the
+    negative ELBO divided by N. It is the conventional counterpart of :class:`FunctionSpaceELBO` for
+    MeanField, Radial and Rank1; for MAP, MCDropout and Ensemble the KL is 0, and weight decay in
+    the optimiser is the prior.
 
     Args:
         num_data: N, the number of training examples.

@@ -1,4 +1,4 @@
-"""Every experiment of the paper, on felbo's public API, beside the published numbers."""
+"""The paper's experiments, written with felbo's public API, and the published numbers."""
 
 from felbo.paper.compare import Comparison, compare
 from felbo.paper.published import Published, published

@@ -1,8 +1,8 @@
-"""One file per finished cell, so that an interrupted study goes on where it stopped.
+"""Result files of a study, one per finished cell, so that an interrupted study can be resumed.
 
-A file counts if it was made with the same settings and by the same code of the study, see
-:mod:`felbo.paper.fingerprint`. It also records the versions of felbo and torch, which may differ:
-the code of felbo outside the study is not compared.
+A file is valid if it was made with the same settings and by the same code of the study, see
+:mod:`felbo.paper.fingerprint`. It also records the versions of felbo and torch, but these are not
+compared, nor is the code of felbo outside the study.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from felbo.paper.trained import keeping_weights_in
 
 
 class DamagedCellError(ValueError):
-    """A cell's file is not what a cell writes, or belongs to another cell."""
+    """A cell's file cannot be parsed, or belongs to another cell."""
 
 
 class OutdatedCellError(ValueError):
@@ -39,9 +39,9 @@ class Cell:
 
     Attributes:
         experiment: key of the study.
-        settings: of the preset; a file made with other settings does not count.
-        code: fingerprint of the study's code; a file made by other code does not count.
-        path: where its result is kept.
+        settings: of the preset; a file made with other settings is not valid.
+        code: fingerprint of the study's code; a file made by other code is not valid.
+        path: file of its result.
     """
 
     experiment: str
@@ -53,17 +53,17 @@ class Cell:
 
 
 def cells(study: Study, models: list[str], seeds: int, preset: str, folder: Path) -> list[Cell]:
-    """List the cells, seed by seed and costly models first.
+    """List the cells, seed by seed and the most expensive models first.
 
-    Whatever is finished when a run stops then has the same seeds for every model, and no long cell
-    is left alone at the end.
+    An interrupted run then has the same seeds for every model, and the last cells to run are short
+    ones.
     """
     ordered = sorted(models, key=lambda model: -study.models[model])
     return _cells(study, [(m, seed) for seed in range(seeds) for m in ordered], preset, folder)
 
 
 def stored_cells(study: Study, preset: str, folder: Path) -> tuple[list[Cell], list[Path]]:
-    """List the cells that have a file, model by model, and the files that are of no cell."""
+    """List the cells that have a file, model by model, and the files that belong to no cell."""
     models = {_slug(model): model for model in study.models}
     order = list(study.models)
     named, strays = [], []
@@ -78,9 +78,9 @@ def stored_cells(study: Study, preset: str, folder: Path) -> tuple[list[Cell], l
 
 
 def run_cell(study: Study, cell: Cell) -> None:
-    """Compute a cell and write its file in one move, so that no half-written file can be read."""
+    """Compute a cell and write its file atomically."""
     start = time.perf_counter()
-    # The file lies in runs / study / preset.
+    # The file is in runs / study / preset.
     with keeping_weights_in(cell.path.parents[2]):
         observations = study.run(cell.model, cell.seed, cell.settings)
     content = {
@@ -120,7 +120,7 @@ def read_cell(cell: Cell) -> list[Raw]:
             f"{cell.path} holds {identity[0]!r}, seed {identity[1]}, by its name it should hold "
             f"{cell.model!r}, seed {cell.seed}"
         )
-    # Through JSON, where tuples become lists.
+    # Converted through JSON, which turns tuples into lists.
     if made_with[0] != json.loads(json.dumps(dict(cell.settings))):
         raise OutdatedCellError(f"{cell.path} was made with other settings")
     if made_with[1] != cell.code:

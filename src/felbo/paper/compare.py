@@ -1,4 +1,4 @@
-"""Measured numbers beside the published ones."""
+"""Compare measured numbers with the published ones."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import NamedTuple
 from felbo.paper.published import Published, published
 from felbo.paper.results import Summary
 
-# A difference below this counts as none, whatever the standard errors: they are as small as 0.01
-# for some cells, less than what a change of library version moves.
+# Differences below this always agree: some standard errors are as small as 0.01, less than the
+# effect of another library version.
 TOLERANCE = {"accuracy": 1.0, "log_likelihood": 0.10, "ece": 0.02}
 STANDARD_ERRORS = 3.0
-# Numbers that the paper gives in its text come without any spread.
+# For numbers in the paper's text, which have no standard error.
 RELATIVE_TOLERANCE = 0.1
 BAND_WIDENING = 1.2
 
 
 class Comparison(NamedTuple):
-    """One measured cell beside the published one.
+    """One measured cell and the published one.
 
     Attributes:
         deviations: difference in units of the combined standard error; NaN for numbers that were

@@ -1,9 +1,9 @@
-"""Digits: six models with and without a function-space prior, on images turned away from upright.
+"""Rotated digits: six models with and without a function-space prior.
 
-The data are scikit-learn's 1797 digits of 8×8 pixels, which every installation has. Each seed
-splits them anew, 80 % for training and 20 % for testing, with the classes in equal shares. Pixels
-are scaled to [−1, 1], as in rotated MNIST; −1, a raw value of 0, is background, also where a
-rotation brings in what lies outside the image.
+The data are scikit-learn's 1797 digits of 8×8 pixels, which every installation has. Each seed has
+its own stratified split, 80 % for training and 20 % for testing. Pixels are scaled to [−1, 1], as
+in rotated MNIST; −1, a raw value of 0, is background, also for pixels that a rotation reads from
+outside the image.
 
 Each model is trained twice:
 
@@ -17,10 +17,10 @@ All series share one protocol: Adam, batches of 128 as in the paper's CIFAR expe
 as in its other small networks, 100 epochs. Rate and epochs were chosen by the log-likelihood of
 upright validation images, a fifth of the training images of seed 0, before any test image was
 scored: the mean of MAP and MAP fVI was −0.141, −0.130 and −0.145 after 50, 100 and 150 epochs. At
-a rate of 1e-3 MAP fVI was still behind after 150 (−0.146, against −0.135 here), and in 1200 steps
-of Adam ρ could not travel from −5 to the −2.25 of a prior of width 0.1. MC Dropout with and without
-fVI, looked at later, has −0.207, −0.180 and −0.177. The splits overlap, so some of these validation
-images are among the test images of other seeds.
+a rate of 1e-3 MAP fVI was still behind after 150 (−0.146, against −0.135 here), and 1200 steps of
+Adam are too few for ρ to get from −5 to the −2.25 of a prior of width 0.1. MC Dropout with and
+without fVI, evaluated later, has −0.207, −0.180 and −0.177. The splits overlap, so some of these
+validation images are among the test images of other seeds.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ MODELS: dict[str, Callable[[], felbo.StochasticClassifier]] = {
     "Rank-1": lambda: felbo.Rank1(_network(), members=4),
 }
 MEMBERS = 10
-# The loss of an ensemble is a mean over members, so each member sees its own likelihood divided by
-# their number; with the decay divided too, every member is a MAP network as it would be alone.
+# The loss of an ensemble is a mean over members, so the gradient of each member is divided by their
+# number; with the decay divided too, every member is trained like a single MAP network.
 WEIGHT_DECAY = {"MAP": 5e-4, "MC Dropout": 5e-4, "Ensemble": 5e-4 / MEMBERS, "Rank-1": 1e-4}
 
 
@@ -70,7 +70,7 @@ def split(seed: int, held_out: str = "test") -> tuple[Tensor, Tensor, Tensor, Te
     Args:
         seed: of the stratified split.
         held_out: ``"test"``, or ``"validation"`` to hold out 20 % of the training images instead
-            and leave the test images alone.
+            and not use the test images.
     """
     images, labels = load_digits(return_X_y=True)
     parts = train_test_split(images, labels, test_size=0.2, stratify=labels, random_state=seed)
@@ -148,7 +148,7 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
 
 
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
-    """Check where fVI is better far from upright, and that it costs little at upright."""
+    """Check for which models fVI is better at 90°, and that it loses little accuracy at 0°."""
     value = {(s.metric, s.model, s.shift): s.mean for s in summaries}
     both = [
         kind
@@ -175,7 +175,7 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Give each model a colour; with fVI its line is solid, in weight space dashed."""
+    """Assign each model a colour; lines are solid with fVI, dashed in weight space."""
     colours = dict(zip(MODELS, PALETTE, strict=False))
     return {
         name: {
@@ -232,8 +232,8 @@ STUDY = Study(
     claims=claims,
 )
 
-# Why MFVI and Radial do not gain at 90°: in weight space they underfit, and stop doing so when the
-# KL is tempered.
+# Shows why MFVI and Radial do not gain at 90°: with the full weight-space KL they underfit, with a
+# tempered KL they do not.
 TEMPERATURE = Study(
     name="digits-temperature",
     title="Digits: tempered weight-space KL",

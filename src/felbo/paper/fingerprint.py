@@ -1,4 +1,4 @@
-"""Recognise whether the code of a study has changed since a cell was made."""
+"""Fingerprint of a study's code, to detect cells that were computed by other code."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Place = tuple[str, str]  # of a definition: module and name
 
 
 class _Module(NamedTuple):
-    """The top level of a module: its definitions by name, and where imported names come from."""
+    """Top level of a module: its definitions by name, and the origin of imported names."""
 
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, Place]
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Hash a function together with every definition of its package that it reaches.
+    """Hash a function together with every definition of its package that it uses, transitively.
 
     Names are followed from definition to definition, also into other modules of the package that
-    holds the function's module. Comments, docstrings and layout do not count, and neither does what
-    the function does not reach: with ``run`` of a study, its figure and its claims.
+    contains the function's module. Comments, docstrings and formatting are ignored, and so is code
+    that the function does not use: for ``run`` of a study, its figure and its claims.
 
     Returns:
-        16 hexadecimal digits; empty for a function whose source is not at hand.
+        16 hexadecimal digits; empty for a function whose source is not available.
     """
     while isinstance(function, partial):
         function = function.func
     package = function.__module__.rpartition(".")[0]
-    # A function inside another one is hashed with all of that.
+    # A nested function is hashed with the whole function around it.
     queue: list[Place] = [(function.__module__, function.__qualname__.split(".")[0])]
     parsed: dict[str, _Module] = {}
     found: dict[Place, str] = {}
@@ -44,7 +44,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
             continue
         try:
             module = parsed.setdefault(place[0], parsed.get(place[0]) or _parse(place[0]))
-        except (OSError, TypeError):  # typed in at a prompt
+        except (OSError, TypeError):  # defined interactively
             return ""
         statements = module.definitions.get(place[1], [])
         if place[1] == "<lambda>":
@@ -71,7 +71,7 @@ def _parse(name: str) -> _Module:
 
 
 def _defined(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement of a module's top level gives a meaning, or may change."""
+    """Return the names that a top-level statement defines or may modify."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     targets: list[ast.AST] = [statement]
@@ -83,7 +83,7 @@ def _defined(statement: ast.stmt) -> set[str]:
 
 
 def _used(statement: ast.stmt, home: str, module: _Module, package: str) -> Iterator[Place]:
-    """Yield the definitions of the package that a statement names."""
+    """Yield the definitions of the package that a statement refers to."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and node.id in module.definitions:
             yield home, node.id
@@ -99,7 +99,7 @@ def _used(statement: ast.stmt, home: str, module: _Module, package: str) -> Iter
 
 
 def _bare(statement: ast.stmt) -> ast.stmt:
-    """Take the docstrings out of a definition."""
+    """Remove the docstrings from a definition."""
     for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]

@@ -1,15 +1,15 @@
 """Hypercube: how the function-space KL grows with the number of classes, and two remedies.
 
 Inputs are uniform in [−1, 1]⁸; the signs of the first log₂ K coordinates make K classes, and only
-1000 inputs are labelled. The KL is measured at 1000 inputs of its own. Its weight is 1 (unscaled)
+1000 inputs are labelled. The KL is measured at 1000 other inputs. Its weight is 1 (unscaled)
 or 1 / K (scaled) in one study; in the other the weight is 1 and the prior's concentration varies.
 
 The KL at convergence is the term of the objective, weight included: the published curve of the
 scaled series is the KL divided by K.
 
-The paper does not say whether the inputs are drawn anew for every K. Here a seed fixes the inputs
-(training, measurement, test) and the stream of initial weights; only labels and last layer change
-with K.
+The paper does not say whether the inputs are redrawn for every K. Here a seed fixes the inputs
+(training, measurement, test) and the random stream of the initial weights; only labels and last
+layer change with K.
 """
 
 from __future__ import annotations

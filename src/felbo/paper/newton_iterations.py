@@ -1,11 +1,11 @@
-"""Newton iterations: how often the Dirichlet solver steps on predictions of a trained ensemble.
+"""Number of Newton iterations of the Dirichlet fit on predictions of a trained ensemble.
 
 A 10-member function-space ensemble is trained on MNIST; at each test image a Dirichlet is fitted to
 its ten smoothed predictions, once by :func:`felbo.dirichlet.fit` and once by the iteration that the
 paper prints (Minka's quasi-Newton step in 1/z, without a bracket).
 
-The paper stops "when the step is below 1e-5" without saying in which variable. Both readings that
-make sense are measured: the relative change of z, and the change of 1/z, the variable in which the
+The paper stops "when the step is below 1e-5" without saying in which variable. Both plausible
+readings are measured: the relative change of z, and the change of 1/z, the variable in which the
 iteration is written.
 """
 
@@ -26,7 +26,7 @@ from felbo.report import draw_counts
 
 LIMIT = 2000
 TOLERANCE = 1e-5
-# How far a step from z to w went; the iteration ends when it is below the tolerance.
+# Length of a step from z to w; the iteration ends when it is below the tolerance.
 STEPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "plain iteration": lambda z, w: (w - z).abs() / z.abs(),
     "plain iteration, step of 1/z": lambda z, w: (1.0 / w - 1.0 / z).abs(),
@@ -36,7 +36,7 @@ STEPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def plain_iteration(
     draws: Tensor, step: Callable[[Tensor, Tensor], Tensor], limit: int = LIMIT
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Iterate ``1/z ← 1/z + (Δ₁/Δ₂)/z²`` for draws ``[M, B, K]``, float64, without any guard.
+    """Iterate ``1/z ← 1/z + (Δ₁/Δ₂)/z²`` for draws ``[M, B, K]``, float64, without safeguards.
 
     ``Δ₁ = ψ(z) − Σ ā ψ(zā) + Σ ā l̄`` and ``Δ₂ = ψ′(z) − Σ ā² ψ′(zā)``, from
     ``z = (K − 1) / (−2 Σ ā (l̄ − log ā))``.
@@ -44,7 +44,7 @@ def plain_iteration(
     Args:
         draws: smoothed probabilities.
         step: length of the step from one z to the next.
-        limit: most iterations of an item.
+        limit: maximum number of iterations per item.
 
     Returns:
         Precision z, number of iterations and whether the last step was below 1e-5, each ``[B]``.
@@ -61,7 +61,7 @@ def plain_iteration(
         new = 1.0 / (1.0 / old + first / second / old.square())
         z[active] = new
         iterations[active] += 1
-        # Written so that a NaN counts as still moving.
+        # Negated, so that NaN counts as not converged.
         active = active[~(step(old, new) < TOLERANCE)]
         if len(active) == 0:
             break
@@ -111,7 +111,7 @@ def _preset(**sizes: int) -> Preset:
 STUDY = Study(
     name="newton-iterations",
     title="Iterations of the Dirichlet fit on MNIST test images",
-    # The first cell trains the ensemble, the others find it in memory.
+    # The first cell trains the ensemble, the others find its draws in the cache.
     models={"felbo": 10.0, **dict.fromkeys(STEPS, 1.0)},
     presets={
         "smoke": _preset(train_size=2000, epochs=1, test_size=500),

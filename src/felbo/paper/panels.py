@@ -1,4 +1,4 @@
-"""Compute the panels of a picture in several processes, with a live bar for each."""
+"""Compute the panels of a figure in parallel processes, with a progress bar for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFRESH_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Ticker:
-    """Counts steps across processes: each call makes a file one byte longer."""
+    """Step counter shared between processes: each call appends one byte to a file."""
 
     path: Path
 
@@ -46,12 +46,12 @@ def compute_panels(
     jobs: int,
     describe: Callable[[Result], str],
 ) -> dict[Panel, Result]:
-    """Call ``compute(panel, ticker)`` for each panel and show how far each one is.
+    """Call ``compute(panel, ticker)`` for each panel in parallel and show progress bars.
 
     Args:
-        compute: does the work of one panel and calls the ticker once per step; importable by name.
-        panels: in the order in which they are started: the longest first, so that no process is
-            left alone with one at the end.
+        compute: computes one panel and calls the ticker once per step; must be picklable.
+        panels: in the order in which they are started: the longest first, so that all processes
+            stay busy until the end.
         steps: how often ``compute`` calls the ticker.
         jobs: processes, one torch thread each.
         describe: one line about a finished panel.
@@ -86,7 +86,7 @@ def _worker(
 def _watching(
     bars: Progress, tickers: Mapping[Any, Ticker], tasks: Mapping[Any, TaskID]
 ) -> Iterator[None]:
-    """Move the bars by the tickers, from a thread of its own."""
+    """Update the progress bars from the tickers in a background thread."""
     finished = Event()
 
     def watch() -> None:

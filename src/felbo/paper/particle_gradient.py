@@ -1,4 +1,4 @@
-"""Particle gradient: the derivative through the Dirichlet fit, and what leaving it out does.
+"""Particle gradient: effect of the gradient through the Dirichlet fit.
 
 M = 5 points f on the 100-dimensional simplex, the softmax of free logits, are moved towards a
 target p = Dir(β), with α fitted to the points.
@@ -9,14 +9,14 @@ target p = Dir(β), with α fitted to the points.
 - *total, closed form*: descent on KL[Dir(α) ‖ p] in closed form, through the fit. It has no partial
   counterpart, since the points enter through α alone;
 - *full fit*: descent on the function-space KL with all of α fitted by maximum likelihood, not only
-  its precision, as in the paper. There the derivative through α vanishes (total and partial are
-  one), and the function-space KL is KL[Dir(α) ‖ p] itself.
+  its precision, as in the paper. There the derivative through α vanishes (total and partial
+  gradient are equal), and the function-space KL is KL[Dir(α) ‖ p] itself.
 
-The curve is the closed-form divergence of the α that a series fits, over steps and over the seconds
-that the steps alone took; the function-space KL itself is recorded as ``estimate``, since it can be
-negative. The paper gives neither the target nor the optimiser. Chosen here: β_k uniform in [1, 10],
-anew for each seed; standard normal logits at the start; Adam with a step size of 0.01, 1000 steps;
-no smoothing; precisions up to 10⁴ where they have a cap.
+The curve is the closed-form KL of the fitted α, over steps and over the time of the steps without
+the measurements; the function-space KL, which can be negative, is recorded as ``estimate``. The
+paper gives neither the target nor the optimiser. Chosen here: β_k uniform in [1, 10], redrawn for
+each seed; standard normal initial logits; Adam with a step size of 0.01, 1000 steps; no smoothing;
+precisions capped at 10⁴ (except for the full fit).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make_objective(name: str, beta: Tensor) -> Callable[[Tensor], Tensor]:
         gradient="total" if name == "total" else "partial",
         smoothing=0.0,
     )
-    # The prior is the same everywhere, so any one place will do.
+    # The prior does not depend on the input, so any input can be passed.
     place = torch.zeros(1, 1)
     return lambda logits: elbo.divergence(logits.unsqueeze(1), place).squeeze(0)
 

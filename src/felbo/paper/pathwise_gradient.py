@@ -1,18 +1,18 @@
-"""Pathwise gradient: what holding the concentration constant in log q does to the noise.
+"""Pathwise gradient: variance reduction by holding the concentration constant in log q.
 
 A Dirichlet q = Dir(α) in 100 dimensions is fitted to a target p = Dir(β) by descent on the
 Monte-Carlo estimate ``mean over draws of [log q(f) − log p(f)]`` with reparameterised draws f ~ q.
 
 - *total*: the gradient goes through the draws and through α in log q;
-- *pathwise*: α is constant in log q. The part that is left out has mean zero, and what remains
+- *pathwise*: α is constant in log q. The omitted part has mean zero, and the remaining gradient
   vanishes at q = p for every single draw (Roeder, Wu and Duvenaud 2017, "Sticking the landing");
 - *pathwise, fitted*: α in log q is replaced by the concentration fitted to the draws themselves, as
-  the function-space KL has to do for draws of a network, whose density nobody knows.
+  in the function-space KL, where the density of a network's draws is unknown.
 
 The curve is the exact divergence KL[q ‖ p]. The paper gives neither the target nor the optimiser.
-Chosen here: β_k uniform in [1, 10], anew for each seed; start at the uniform distribution, α = 1;
-Adam on log α with a step size of 0.01; 5 draws in each step for all three, as many as the fit of
-the third has; 3000 steps, after which every curve has come to where it stays or moves steadily.
+Chosen here: β_k uniform in [1, 10], redrawn for each seed; initially the uniform distribution,
+α = 1; Adam on log α with a step size of 0.01; 5 draws in each step for all three, as many as the
+fit of the third has; 3000 steps, after which every curve is flat or changes at a steady rate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from felbo.report import draw_percentiles
 CLASSES = 100
 DRAWS = 5
 LEARNING_RATE = 0.01
-# The closed form of the divergence is a difference of numbers near 10³, good to 1e-12.
+# The closed form of the KL is a difference of numbers near 10³, accurate to 1e-12.
 SMALLEST = 1e-12
 
 
@@ -50,7 +50,7 @@ def log10_divergence(alpha: Tensor, beta: Tensor) -> float:
 
 
 def estimate(name: str, alpha: Tensor, beta: Tensor) -> Tensor:
-    """Return the Monte-Carlo KL, with the gradient that the name says."""
+    """Return the Monte-Carlo KL, with the gradient of the named series."""
     draws = Dirichlet(alpha, validate_args=False).rsample(torch.Size([DRAWS]))
     in_density = alpha
     if name == "pathwise":

@@ -1,4 +1,4 @@
-"""The published numbers: every table, the figures that have no table, and a few from the text."""
+"""Load the published numbers: all tables, the figures without a table, and a few from the text."""
 
 from __future__ import annotations
 

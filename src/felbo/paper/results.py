@@ -1,4 +1,4 @@
-"""Numbers of a study: per seed, and their mean, standard error and percentiles over seeds."""
+"""Results of a study: per seed, and their mean, standard error and percentiles over seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class Observation(NamedTuple):
-    """One number that a cell measured; ``shift`` is the angle, number of classes or step."""
+    """One value measured by a cell; ``shift`` is the angle, number of classes or step."""
 
     metric: str
     shift: float
@@ -41,7 +41,7 @@ class Summary(NamedTuple):
 
     Attributes:
         p10: 10th percentile over seeds, interpolated linearly between neighbouring values; with
-            the median and ``p90`` it describes curves whose spread over seeds is lopsided.
+            the median and ``p90`` it describes curves whose distribution over seeds is skewed.
     """
 
     experiment: str
@@ -81,7 +81,7 @@ def summarise(rows: Iterable[Raw]) -> list[Summary]:
 
 
 def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Write rows to a CSV file, in one move; floats with six significant digits."""
+    """Write rows to a CSV file, atomically; floats with six significant digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -91,7 +91,7 @@ def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 
 def read_summaries(path: Path) -> list[Summary]:
-    """Read what :func:`write_csv` wrote of summaries."""
+    """Read summaries from a file written by :func:`write_csv`."""
     if not path.exists():
         name = path.stem.replace("_", "-")
         raise FileNotFoundError(f"{path} does not exist; run `felbo reproduce {name}` first.")

@@ -21,14 +21,14 @@ ANGLES = tuple(range(0, 181, 10))
 
 KINDS = ("MAP", "MC Dropout", "Ensemble")
 
-# What the paper leaves open: how weights start, and where dropout stands ("hidden": after the
-# hidden layers; "all": before every weight layer, the first included). docs/reproduction.md says
-# why it is decided so.
+# Not specified in the paper: initial weights, and the position of dropout ("hidden": after the
+# hidden layers; "all": before every weight layer, the first included). docs/reproduction.md gives
+# the reasons for the choice.
 CHOICES = {"initialisation": "glorot", "dropout": "hidden"}
 OTHER_CHOICES = {"initialisation": "torch", "dropout": "all"}
 
-# Draws of MC Dropout in prediction. The paper says nothing of them; ten leave too little
-# probability for the label where the model is wrong (docs/reproduction.md has the numbers).
+# Draws of MC Dropout in prediction, not specified in the paper. With ten, the label gets too little
+# probability where the model is wrong (docs/reproduction.md has the numbers).
 DROPOUT_DRAWS = 100
 
 # The training batch; the batch and its copy rotated by 90°; by 90° and by 180°.
@@ -44,7 +44,7 @@ MEASUREMENTS: dict[str, MeasurementSet] = {
 
 
 def build(kind: str, initialisation: str, dropout: str) -> felbo.StochasticClassifier:
-    """Make one of the three models, untrained."""
+    """Build one of the three models, untrained."""
     if initialisation not in ("glorot", "torch") or dropout not in ("hidden", "all"):
         raise ValueError(
             "initialisation is 'glorot' or 'torch' and dropout 'hidden' or 'all', "
@@ -123,7 +123,7 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
 
 
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
-    """Check what the paper concludes from this experiment."""
+    """Check the paper's conclusions from this experiment."""
     value = {(s.metric, s.model, s.shift): s.mean for s in summaries}
     found = []
     for kind in KINDS:
@@ -154,7 +154,7 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
 
 
 def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Give each kind of model a colour, and each way of training it a line style."""
+    """Assign each kind of model a colour, and each way of training a line style."""
     colours = dict(zip(KINDS, PALETTE, strict=False))
     lines = {"": "--", "fVI": "-", "fVI +90": "-.", "fVI +90+180": ":"}
     return {

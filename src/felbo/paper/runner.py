@@ -1,4 +1,4 @@
-"""Run the cells of a study, in processes if wanted, and write tables and figure."""
+"""Run the cells of a study, optionally in parallel, and write tables and figure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from felbo.paper.threads import one_thread
 
 
 class RequestError(ValueError):
-    """A study was asked for a preset, a model or a number of processes that it does not have."""
+    """Unknown preset or model of a study, or an invalid number of processes."""
 
 
 class Outcome(NamedTuple):
-    """What a run of a study produced."""
+    """Summaries, table and figure of a study."""
 
     summaries: list[Summary]
     table: Path
@@ -50,13 +50,13 @@ def reproduce(
     results: Path = Path("results"),
     runs: Path = Path("runs"),
 ) -> Outcome:
-    """Run every cell that is not finished yet and summarise all that are.
+    """Run the cells that are not finished yet and summarise all finished ones.
 
-    Files of cells that are damaged or outdated are named and made anew. Folders that cannot be
-    written to and data that are not there are found before anything is computed.
+    Damaged and outdated files of cells are reported and computed again. Folders that cannot be
+    written to and missing data are detected before anything is computed.
 
     Args:
-        study: what to run.
+        study: the study to run.
         preset: one of the study's presets. The full one writes to ``results``, the others to a
             folder of their name inside it.
         models: a subset of the study's models; the table keeps the finished cells of the others.
@@ -66,8 +66,8 @@ def reproduce(
         runs: folder of the cells' files.
 
     Raises:
-        RequestError: there is no such preset or model.
-        felbo.data.MissingDataError: a data set is not there and cannot be downloaded.
+        RequestError: unknown preset or model, or ``jobs`` below 1.
+        felbo.data.MissingDataError: a data set is missing and cannot be downloaded.
         felbo._files.OutputFolderError: a folder cannot be written to.
     """
     chosen = _check_models(study, models)
@@ -110,7 +110,7 @@ def collect(study: Study, preset: str, results: Path, runs: Path) -> Outcome:
 
 
 def _read(wanted: Sequence[Cell]) -> tuple[dict[Path, list[Raw]], list[str]]:
-    """Return the rows of each finished cell by its file, and what is wrong with other files."""
+    """Return the rows of each finished cell by its file, and the problems with other files."""
     done: dict[Path, list[Raw]] = {}
     damaged, outdated = [], []
     for cell in wanted:
@@ -122,7 +122,7 @@ def _read(wanted: Sequence[Cell]) -> tuple[dict[Path, list[Raw]], list[str]]:
             damaged.append(str(error))
         except OutdatedCellError as error:
             outdated.append(str(error))
-    # A change of the study concerns all of its files at once, so one line is enough.
+    # A change of the study makes all of its files outdated at once, so one line is enough.
     more = f", and {len(outdated) - 1} more files like it" if len(outdated) > 1 else ""
     return done, damaged + [f"{first}{more}" for first in outdated[:1]]
 
@@ -133,14 +133,14 @@ def _tell(problems: Sequence[str], consequence: str) -> None:
 
 
 def _look_for_data(study: Study) -> None:
-    """Find out now, in this process, whether the study's data can be read."""
+    """Load the study's data in this process, so that missing data are detected early."""
     for name in study.data:
         for split in get_args(Split):
             data.load(name, split)
 
 
 def _run(study: Study, pending: list[Cell], jobs: int) -> None:
-    """Compute cells; the bar advances by their relative cost, so its estimate is of use."""
+    """Compute cells; the progress bar advances by their relative cost."""
     with _bar() as bar:
         total = sum(study.models[cell.model] for cell in pending)
         task = bar.add_task(study.name, total=total, cells=f"0/{len(pending)} cells", left="")

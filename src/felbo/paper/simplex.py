@@ -1,4 +1,4 @@
-"""The simplex: how a Dirichlet keeps what the mean of the draws throws away."""
+"""Dirichlets fitted to draws on the simplex: equal means, different precision."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from felbo.report.simplex import Triangle, draw_simplex
 SEED = 123
 DRAWS = 20
 
-# The Dirichlet that the draws of each panel come from. The first two have the same mean: only the
-# spread tells them apart.
+# Concentration from which the draws of each panel are sampled. The first two have the same mean and
+# differ in their spread.
 SOURCES: dict[str, tuple[float, float, float]] = {
     "draws that agree": (40.0, 30.0, 30.0),
     "draws that disagree": (2.0, 1.5, 1.5),

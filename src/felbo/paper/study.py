@@ -1,4 +1,4 @@
-"""What an experiment of the paper is: cells of (model, seed), each giving numbers over shifts."""
+"""Declaration of an experiment: cells of (model, seed), each with results over shifts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from felbo.paper.results import Observation, Summary
 
 
 class Claim(NamedTuple):
-    """A qualitative statement of the paper and whether the measured numbers bear it out."""
+    """A qualitative statement of the paper, and whether it holds for the measured numbers."""
 
     text: str
     holds: bool
@@ -18,11 +18,11 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Preset:
-    """How large a study is run.
+    """Size of a run of a study.
 
     Attributes:
         seeds: number of seeds, 0 … seeds − 1.
-        settings: passed to every cell as they are; plain numbers, strings and tuples.
+        settings: passed unchanged to every cell; plain numbers, strings and tuples.
     """
 
     seeds: int
@@ -41,8 +41,8 @@ class Study:
         run: ``run(model, seed, settings)`` trains and measures one cell.
         draw: ``draw(summaries, stem)`` writes the figure.
         claims: checks the paper's statements on the measured numbers.
-        data: names of the data sets it reads, which are looked for before any cell is run.
-        compared_with: the experiment of the paper whose numbers stand beside these; empty for the
+        data: names of the data sets it reads, which are loaded before any cell is run.
+        compared_with: the experiment of the paper with which results are compared; empty for the
             one of the same name.
     """
 

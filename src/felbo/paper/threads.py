@@ -1,4 +1,4 @@
-"""One torch thread for a unit of work."""
+"""Context manager that limits torch to one thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one torch thread inside the block and as many as before after it.
+    """Use one torch thread inside the block; restore the number of threads after it.
 
-    Several processes with several threads each would fight over the cores. The number of threads
-    also has a part in the rounding, so that numbers would depend on the number of processes.
+    Several processes with several threads each would oversubscribe the cores. The number of threads
+    also affects rounding, so that results would depend on the number of processes.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

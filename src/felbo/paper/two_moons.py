@@ -1,4 +1,4 @@
-"""Two moons: what each prior makes of the plane around 100 points."""
+"""Two moons: predictions over the plane for three kinds of model and several priors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEAR, FAR = 0.2, 0.6
 
 MODELS: dict[str, Callable[[], felbo.StochasticClassifier]] = {
     "MAP": lambda: felbo.MAP(_network()),
-    # Ten draws, as the tables have them, would leave the picture grainy.
+    # Ten draws, as in the tables, would make the picture grainy.
     "MC Dropout": lambda: felbo.MCDropout(_network(), rate=0.2, evaluation_samples=100),
     "Ensemble": lambda: felbo.Ensemble(_network, members=10),
 }
@@ -48,7 +48,7 @@ BETAS = (0.1, 0.5, 1.0, 5.0, 10.0)
 
 
 class Panel(NamedTuple):
-    """One square of a picture: a kind of model and what regularises it."""
+    """One panel of a figure: a kind of model and its prior."""
 
     model: str
     prior: str
@@ -56,15 +56,15 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of one panel.
+    """Results of one panel.
 
     Attributes:
-        accuracy: share of 1000 held-out points that are classified rightly.
+        accuracy: fraction of 1000 held-out points that are classified correctly.
         confidence_near: mean probability of the likelier class over the points of the plane
             within ``NEAR`` of a training point.
         confidence_far: the same over those at least ``FAR`` from every training point.
-        seconds: of training and prediction, as the clock has it.
-        cpu_seconds: the same in processor time, which other programs disturb less.
+        seconds: wall time of training and prediction.
+        cpu_seconds: processor time of the same, which depends less on other programs.
     """
 
     accuracy: float
@@ -121,13 +121,13 @@ def random_forest() -> RandomForestClassifier:
 def train(
     model: str, prior: Prior | None, *, epochs: int = EPOCHS, ticker: Ticker | None = None
 ) -> felbo.StochasticClassifier:
-    """Train one model; without a prior, by its likelihood alone."""
+    """Train one model; without a prior, by maximum likelihood."""
     x, y = training_data()
     felbo.seed_everything(SEED)
     classifier = MODELS[model]()
     objective: Any = felbo.NegativeLogLikelihood()
     if prior is not None:
-        # Asked once: the measurement points are the same in every step.
+        # Evaluated once: the measurement points are the same in every step.
         beliefs = prior(plane().points)
         objective = felbo.FunctionSpaceELBO(
             lambda _: beliefs, num_data=len(x), measurement=plane(), kl_weight=1.0

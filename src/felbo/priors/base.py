@@ -1,4 +1,4 @@
-"""What a prior is."""
+"""Type of a prior."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-# x [S, ...] -> Dirichlet with batch shape [S], or [] when it does not depend on x. Any callable is
-# a prior; the classes of this package are only the common ones.
+# x [S, ...] -> Dirichlet with batch shape [S], or [] if it does not depend on x. Any such callable
+# is a prior; this package has the common ones.
 Prior = Callable[[Tensor], Dirichlet]

@@ -1,4 +1,4 @@
-"""A prior whose mean is what another classifier predicts."""
+"""Prior whose mean is the prediction of another classifier, such as a random forest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.distributions import Dirichlet
 
 from felbo import dirichlet
 
-# Probabilities of a float32 classifier with thousands of classes sum to 1 within this.
+# Rounding of the sum of float32 probabilities over thousands of classes.
 SUM_TOLERANCE = 1e-4
 
 
@@ -25,7 +25,7 @@ class Classifier(Protocol):
 
 @runtime_checkable
 class Labelled(Protocol):
-    """A fitted scikit-learn classifier: it knows the label of each column of ``predict_proba``."""
+    """A fitted scikit-learn classifier: ``classes_`` has the label of each column."""
 
     classes_: Any
 
@@ -36,21 +36,21 @@ class ClassifierPrior:
     ``β(x) = precision · [(1 − γ) p(x) + γ / K]``
 
     p(x) has one column per label 0 … K − 1: the columns of ``predict_proba`` are put in that order
-    by the estimator's ``classes_``, and a class that the estimator has never seen has p = 0. An
-    estimator without ``classes_`` must give its columns in the order of the labels.
+    by the estimator's ``classes_``, and a class that the estimator was not fitted on has p = 0. An
+    estimator without ``classes_`` must return its columns in the order of the labels.
 
-    The estimator is asked in every call, so that a refit counts at once. If the points are always
-    the same, ask it once and hand that on, since any callable is a prior:
+    The estimator is called every time, so that a refit takes effect at once. If the points are
+    always the same, call it once and reuse the result, since any callable is a prior:
     ``beliefs = prior(points)`` and ``FunctionSpaceELBO(lambda x: beliefs, ...)``.
 
     Args:
         estimator: a fitted object with ``predict_proba``, e.g. scikit-learn's Gaussian process or
             random forest.
         precision: sum of the concentration; ``None`` is K, as uninformative as the uniform prior.
-        smoothing: γ, so that predictions of exactly 0 or 1 (a forest gives them) keep a positive
-            concentration.
-        num_classes: K; ``None`` takes as many as the estimator knows. Needed when the estimator
-            was fitted on some of the classes only.
+        smoothing: γ, so that predictions of exactly 0 or 1 (as from a random forest) have a
+            positive concentration.
+        num_classes: K; ``None`` takes the number of the estimator's classes. Required if the
+            estimator was fitted on some of the classes only.
         classes: the estimator's labels in the order of the labels 0 … K − 1, for an estimator that
             was fitted on strings or other labels.
 
@@ -74,8 +74,8 @@ class ClassifierPrior:
     ) -> None:
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
-                f"{type(estimator).__name__} has no predict_proba; pass a fitted classifier that "
-                "has (for an SVC, build it with probability=True)."
+                f"{type(estimator).__name__} has no predict_proba; pass a fitted classifier with "
+                "that method (for an SVC, build it with probability=True)."
             )
         _check_settings(precision, smoothing)
         if classes is not None and len(set(classes)) != len(classes):
@@ -88,7 +88,7 @@ class ClassifierPrior:
         self.classes = None if classes is None else list(classes)
         self.num_classes = num_classes if classes is None else len(classes)
         if isinstance(estimator, Labelled):
-            self._columns(len(estimator.classes_))  # refuses labels that do not fit
+            self._columns(len(estimator.classes_))  # raises if the labels do not match
 
     def __call__(self, x: Tensor) -> Dirichlet:
         """Return the prior at ``x [S, ...]``, batch shape [S]."""
@@ -107,7 +107,7 @@ class ClassifierPrior:
         return Dirichlet(beta, validate_args=False)
 
     def _predict(self, x: Tensor) -> Tensor:
-        """Ask the estimator, and refuse what is not ``[S, columns]`` probabilities."""
+        """Call the estimator; raise unless it returns probabilities ``[S, columns]``."""
         features = x.detach().flatten(1).cpu()
         if features.dtype is torch.bfloat16:  # unknown to numpy
             features = features.float()
@@ -135,7 +135,7 @@ class ClassifierPrior:
                 raise ValueError(
                     f"{type(self.estimator).__name__} has no classes_ that says which label each "
                     f"of its {count} columns is: make it give {self.num_classes} columns in the "
-                    "order of the labels 0 … K − 1, and leave `classes` away."
+                    "order of the labels 0 … K − 1, and omit `classes`."
                 )
             return torch.arange(count)
         labels = np.asarray(self.estimator.classes_)
@@ -150,17 +150,17 @@ class ClassifierPrior:
 
 
 def _positions(labels: list[Any], order: list[Any]) -> Tensor:
-    """Return where each label stands in the order that the user gave."""
+    """Return the position of each label in the given order."""
     unknown = [label for label in labels if label not in order]
     if unknown:
         raise ValueError(
-            f"The estimator knows the labels {unknown}, which are not among classes={order}."
+            f"The estimator has the labels {unknown}, which are not among classes={order}."
         )
     return torch.tensor([order.index(label) for label in labels])
 
 
 def _integers(labels: np.ndarray[Any, Any], num_classes: int | None) -> Tensor:
-    """Return the labels themselves, if they are whole numbers 0 … K − 1."""
+    """Return the labels themselves if they are integers 0 … K − 1, else raise."""
     if labels.dtype.kind not in "iu":
         raise ValueError(
             f"The estimator's labels are {labels.tolist()}, and nothing says which of them is "

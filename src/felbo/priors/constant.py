@@ -1,4 +1,4 @@
-"""Priors that do not look at x."""
+"""Priors that do not depend on x."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class DirichletPrior:
 
     Args:
         concentration: β ``[K]``, all positive; it is copied. Values above 1 pull predictions to the
-            mean of the prior, values below 1 push them to the corners.
+            mean of the prior, values below 1 push them to the corners of the simplex.
 
     Attributes:
-        concentration: β ``[K]``; a change of it counts from the next call on.
+        concentration: β ``[K]``; changes take effect at the next call.
 
     Example:
         >>> import torch
@@ -45,8 +45,8 @@ class DirichletPrior:
 
     def __call__(self, x: Inputs) -> Dirichlet:
         """Return a Dirichlet with batch shape [], valid for every point of ``x [S, ...]``."""
-        # A copy, so that nobody changes the prior through what it returned, and so that a prior
-        # made in inference mode can be used in training.
+        # A copy, so that modifying the result does not change the prior, and so that a prior
+        # created in inference mode can be used in training.
         beta = self.concentration.detach().to(next(tensors(x)).device, copy=True)
         return Dirichlet(beta, validate_args=False)
 

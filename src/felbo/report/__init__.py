@@ -1,4 +1,4 @@
-"""Pictures: everything that draws."""
+"""Figures, drawn with matplotlib."""
 
 from felbo.report.counts import draw_counts
 from felbo.report.curves import draw_curves

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from torch import Tensor
 
+from felbo._files import write_atomically
 from felbo.data import BENCHMARK_CORRUPTIONS, CORRUPTIONS, SEVERITIES
 from felbo.report.style import new_figure
 
@@ -24,7 +25,7 @@ def draw_corruptions(sheet: dict[tuple[str, int], Tensor], clean: Tensor, path: 
     Args:
         sheet: (corruption, severity) to uint8 images [n, 3, H, W], the same n images in each.
         clean: These images before any corruption.
-        path: The picture; its ending says in which format.
+        path: The image file; its suffix sets the format.
 
     Returns:
         `path`.
@@ -45,11 +46,11 @@ def draw_corruptions(sheet: dict[tuple[str, int], Tensor], clean: Tensor, path: 
         axis.set_title(title, fontsize=9)
     left, top = LABEL_INCHES / width, 1.0 - 0.3 / height
     figure.subplots_adjust(left, 0.005, 0.995, top, wspace=0.04, hspace=0.06)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # As little as possible of the JPEG format itself, which is one of the corruptions shown.
+    # High quality: JPEG artefacts are one of the corruptions shown and must not be added here.
     options = {"quality": 90, "subsampling": 0} if path.suffix in (".jpg", ".jpeg") else {}
-    figure.savefig(path, dpi=100, pil_kwargs=options)
-    matplotlib.pyplot.close(figure)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:] or "png", dpi=100, pil_kwargs=options)
+    write_atomically(path, picture.getvalue())
     return path
 
 

@@ -1,4 +1,4 @@
-"""Bars of counts, side by side, on logarithmic axes."""
+"""Bar chart of counts with logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from felbo.report.style import PALETTE, new_figure, save
 def draw_counts(
     points: Sequence[Value], stem: str, *, metric: str, xlabel: str, ylabel: str, title: str
 ) -> None:
-    """Draw how often each whole number occurred and write ``stem.png`` and ``stem.svg``.
+    """Draw a histogram of integers and write ``stem.png`` and ``stem.svg``.
 
     Numbers up to 10 have a bar of their own; larger ones share a bar per doubling
     (11 … 20, 21 … 40, …), so that a long tail stays visible.

@@ -16,11 +16,11 @@ LABELS = {
 
 
 class Value(Protocol):
-    """A number on a curve: a published one, or the mean of measured ones."""
+    """A point on a curve: a published value, or the mean of measured ones."""
 
     @property
     def metric(self) -> str:
-        """What was measured."""
+        """Name of the metric."""
 
     @property
     def model(self) -> str:
@@ -28,15 +28,15 @@ class Value(Protocol):
 
     @property
     def shift(self) -> float:
-        """Where on the horizontal axis."""
+        """Position on the horizontal axis."""
 
     @property
     def mean(self) -> float:
-        """The number itself."""
+        """Position on the vertical axis."""
 
 
 class Measured(Value, Protocol):
-    """A number with its spread over seeds."""
+    """A point with its standard deviation over seeds."""
 
     @property
     def deviation(self) -> float:
@@ -47,7 +47,7 @@ Style = Mapping[str, Any]
 
 
 def by_position(models: Sequence[str]) -> dict[str, Style]:
-    """Give each series the next colour of the palette."""
+    """Assign the colours of the palette to the series, in order."""
     return {model: {"color": PALETTE[i % len(PALETTE)]} for i, model in enumerate(models)}
 
 
@@ -68,7 +68,7 @@ def draw_curves(
 
     Lines are means over seeds, bands two standard deviations to both sides, circles published
     values. ``log_metrics`` get a logarithmic vertical axis. On a logarithmic horizontal axis every
-    shift has its tick, since there are few of them.
+    shift has a tick, since there are few of them.
     """
     shown = [metric for metric in metrics if any(p.metric == metric for p in points)]
     figure, axes = new_figure(1, len(shown), figsize=(4.6 * len(shown), 4.2), squeeze=False)

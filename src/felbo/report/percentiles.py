@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from felbo.report.curves import Value
 from felbo.report.style import PALETTE, new_figure, save
 
-# Curves that coincide stay visible where the upper one has gaps.
+# Different line styles, so that curves that coincide stay visible.
 LINES = ("-", "--", "-.", ":")
 
 
 class Spread(Value, Protocol):
-    """A number with its percentiles over seeds; its shift is the step."""
+    """A point with its percentiles over seeds; its shift is the step."""
 
     @property
     def p10(self) -> float:
@@ -42,7 +42,7 @@ def draw_percentiles(
     Args:
         points: percentiles over seeds at each step.
         stem: path of the figure without its ending.
-        metric: the metric to draw, in units of log₁₀; the axis shows its power of ten.
+        metric: the metric to draw, given as log₁₀; the axis shows 10 to its power.
         ylabel: label of the vertical axis.
         title: heading.
         clock: metric that holds the time of each step; with it a second panel shows the same

@@ -1,4 +1,4 @@
-"""Predictions on a plane: one coloured square per model, with the data on top."""
+"""Predictions of two-class models over a plane, one panel per model, with the training points."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from felbo.report.style import PALETTE, new_figure, save
 Array = NDArray[np.floating[Any]]
 
 CLASS_COLOURS = (PALETTE[0], PALETTE[1])
-# Points in darker tones of the same colours stand out where the plane is saturated.
+# Darker tones of the same colours, so that points stand out where the plane is saturated.
 POINT_COLOURS = ("#003553", "#6A2F00")
 POINT_MARKERS = ("o", "^")
-# White, between the colours of the two classes, is where a model does not know. Bands can be
-# counted like contour lines, and make small files.
+# White is probability 0.5. Discrete bands can be counted like contour lines, and keep files small.
 COLOUR_MAP = LinearSegmentedColormap.from_list(
     "two_classes", [CLASS_COLOURS[0], "#FFFFFF", CLASS_COLOURS[1]], N=21
 )

@@ -1,4 +1,4 @@
-"""Reliability diagram: accuracy over confidence, with the share of items beneath."""
+"""Reliability diagram: accuracy over confidence, with the fraction of items per bin below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def draw_reliability(diagrams: Mapping[str, Reliability], stem: str, *, title: s
     overconfident. The strip below shows the share of items in each bin.
 
     Args:
-        diagrams: name → what :func:`felbo.evaluation.reliability` found.
+        diagrams: name → result of :func:`felbo.evaluation.reliability`.
         stem: path of the figure without its ending.
         title: heading.
     """

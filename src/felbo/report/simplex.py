@@ -1,4 +1,4 @@
-"""Draws of class probabilities, their mean and their Dirichlet on the triangle of three classes."""
+"""Draws of class probabilities, their mean and the fitted Dirichlet on the 2-simplex."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from felbo.report.style import PALETTE, new_figure, save
 Array = NDArray[np.floating[Any]]
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
-# Levels of the density that enclose these shares of the probability.
+# Probability mass inside each density contour.
 SHARES = (0.95, 0.8, 0.5, 0.2)
 SHADES = ("#F0F0F0", "#DDDDDD", "#C6C6C6", "#A8A8A8")
 
 
 @dataclass(frozen=True)
 class Triangle:
-    """One panel.
+    """One panel: draws and the Dirichlet fitted to them.
 
     Attributes:
         title: above the panel.
@@ -113,7 +113,7 @@ def _mesh() -> tuple[Triangulation, Array]:
 
 
 def _levels(density: Array) -> list[float]:
-    """Return the densities above which lie ``SHARES`` of the probability."""
+    """Return the density levels whose superlevel sets hold ``SHARES`` of the probability."""
     ordered = np.sort(density)[::-1]
     held = np.cumsum(ordered) / ordered.sum()
     return [float(ordered[np.searchsorted(held, share)]) for share in SHARES]

@@ -1,4 +1,4 @@
-"""Price against what it buys: the sweep of :func:`felbo.choose_strength` as a picture."""
+"""Figure of a sweep of :func:`felbo.choose_strength`: loss on validation data against AUROC."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from felbo.training.strength import StrengthChoice
 
 
 def draw_strength(choice: StrengthChoice, stem: str) -> None:
-    """Draw cost on validation data and gain elsewhere; write ``stem.png`` and ``stem.svg``.
+    """Draw loss on validation data against AUROC elsewhere; write ``stem.png`` and ``stem.svg``.
 
-    Left, the log-likelihood lost against the AUROC at points elsewhere, one dot per strength; what
-    lies right of the dashed line costs more than allowed. Right, the same for accuracy. The chosen
-    strength has a ring.
+    Left: the log-likelihood lost against the AUROC of points elsewhere, one dot per strength; dots
+    right of the dashed line lose more than allowed. Right: the same for accuracy. The chosen
+    strength is circled.
     """
     figure, axes = new_figure(1, 2, figsize=(9.2, 4.0), sharey=True)
     limits = {

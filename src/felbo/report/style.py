@@ -1,4 +1,4 @@
-"""One look for all figures: colours that a colour-blind reader can tell apart."""
+"""Common style of all figures, with a palette for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ STYLE = {
     "axes.grid": True,
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    # Fixed names inside an SVG file make the same figure give the same bytes.
+    # Fixed ids inside an SVG file, so that the same figure gives the same bytes.
     "svg.hashsalt": "felbo",
     "svg.fonttype": "none",
 }
 
 
 def save(figure: Figure, stem: str) -> None:
-    """Write ``stem.png`` and ``stem.svg``, each in one move."""
+    """Write ``stem.png`` and ``stem.svg``, each atomically."""
     png, svg = io.BytesIO(), io.BytesIO()
-    # The style speaks of saving too, so it must hold here as it does in new_figure.
+    # The style has settings for saving too, so it must be active here as well as in new_figure.
     with matplotlib.rc_context(STYLE):
         figure.savefig(png, format="png")
         figure.savefig(svg, format="svg", metadata={"Date": None})
@@ -51,8 +51,8 @@ def new_figure(
 ) -> tuple[Any, Any]:
     """Return a figure in the common style, and its axes.
 
-    It is made without pyplot, which keeps every figure until it is closed and has one backend for
-    the whole process: that of the caller stays as it is, and no screen is needed.
+    Created without pyplot, which keeps every figure alive until it is closed and has one backend
+    per process: the caller's backend is not changed, and no display is needed.
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=figsize, layout=layout)

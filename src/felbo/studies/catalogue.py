@@ -5,11 +5,18 @@ from __future__ import annotations
 from felbo.paper.catalogue import PICTURES
 from felbo.paper.catalogue import STUDIES as PAPER_STUDIES
 from felbo.paper.study import Study
-from felbo.studies import finetune_cifar, strengths, unknown_shift
+from felbo.studies import finetune_cifar, sets, strengths, tables, unknown_shift
 
 OWN: dict[str, Study] = {
     study.name: study
-    for study in (strengths.STUDY, unknown_shift.MNIST, unknown_shift.FASHION, finetune_cifar.STUDY)
+    for study in (
+        sets.STUDY,
+        strengths.STUDY,
+        unknown_shift.MNIST,
+        unknown_shift.FASHION,
+        tables.STUDY,
+        finetune_cifar.STUDY,
+    )
 }
 STUDIES: dict[str, Study] = {**PAPER_STUDIES, **OWN}
 

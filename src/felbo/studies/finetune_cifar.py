@@ -2,7 +2,7 @@
 
 The networks are those of https://github.com/akamaster/pytorch_resnet_cifar10, which the user keeps
 in the folder that the environment variable ``FELBO_TRAINED`` names. Every way of fine-tuning takes
-the same images, steps and rates. Sets and strengths were fixed on other data (``strengths``).
+the same images, steps and rates. Sets and strengths were fixed on other data.
 Temperature scaling gets the last 1,000 test images with their labels, which no other way sees and
 no number is measured on; training images would not do, since the networks know them.
 """

@@ -1,8 +1,8 @@
 """How strong a prior elsewhere can be before it costs something on the data.
 
-The default strength of :meth:`felbo.FunctionSpaceELBO.everywhere` is the strongest that costs at
-most 0.02 nats and 0.3 points, in the mean over these data sets. Everything is measured on a fifth
-of the training data; no test image was looked at.
+The rule for the default strength of :meth:`felbo.FunctionSpaceELBO.everywhere`: the strongest that
+costs at most 0.02 nats and 0.3 points. The claims say on which data sets the default meets it.
+Everything is measured on a fifth of the training data; no test image is looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A shift that nobody foresaw: trained on one set of images, tested turned and on another set.
 
-Sets and strengths were fixed on validation splits of the training data (``strengths``); no rotated
-image and no image of the other set had a part in that. "fVI +90" alone knows that images may turn.
+Sets and strengths were fixed on validation splits of the training data; docs/elsewhere.md says how.
+"fVI +90" alone knows that images may turn.
 """
 
 from __future__ import annotations

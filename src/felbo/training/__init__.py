@@ -1,4 +1,4 @@
-"""The training loop, fine-tuning, and the choice of a prior's strength."""
+"""Training loop, fine-tuning, and selection of the prior's strength."""
 
 from felbo.training.batches import TensorBatches
 from felbo.training.before_after import BeforeAfter, compare_before_after

@@ -1,4 +1,4 @@
-"""Shuffled mini-batches of tensors that fit in memory, without a cost per item."""
+"""Shuffled mini-batches of in-memory tensors, without per-item overhead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 
 
 class TensorBatches:
-    """Iterate over ``(x, y)`` in random mini-batches; each pass is a new shuffle.
+    """Iterate over ``(x, y)`` in random mini-batches, reshuffled in each pass.
 
     A batch is one ``index_select`` per tensor, where a ``DataLoader`` over a ``TensorDataset``
     would index, collate and stack every item.
@@ -19,7 +19,7 @@ class TensorBatches:
     Args:
         x: inputs ``[N, ...]``; the batches have no gradient with respect to them.
         y: labels ``[N]``.
-        batch_size: B; ``None`` gives all data in each step, unshuffled and uncopied.
+        batch_size: B; ``None`` returns all data in one batch, unshuffled and uncopied.
         generator: source of the shuffle; ``None`` is torch's global generator.
     """
 

@@ -1,4 +1,4 @@
-"""Two models side by side, on the data and elsewhere: what a fine-tuning cost and bought."""
+"""Compare a model before and after fine-tuning, on its data and elsewhere."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ HEADER: tuple[str, ...] = (
 
 
 class Row(NamedTuple):
-    """How one model does on one set of inputs.
+    """Scores of one model on one set of inputs.
 
     Attributes:
-        inputs: name of the set; the first is the data themselves.
+        inputs: name of the set; the first is the data.
         model: ``"before"`` or ``"after"``.
         accuracy: per cent; NaN for inputs without labels, as the next two.
         log_likelihood: in nats.
         ece: expected calibration error.
         confidence: mean probability of the most probable class.
-        auroc: how well the entropy of the prediction tells these inputs from the data (0.5: not at
-            all, 1: always larger here); NaN for the data themselves.
+        auroc: AUROC with which the entropy of the prediction separates these inputs from the data
+            (0.5: not at all, 1: always larger here); NaN for the data.
     """
 
     inputs: str
@@ -49,10 +49,10 @@ class Row(NamedTuple):
 
 
 class BeforeAfter(tuple[Row, ...]):
-    """Rows in pairs, before and after; as a string they are a table."""
+    """Rows in pairs, before and after; ``str`` formats them as a table."""
 
     def __str__(self) -> str:
-        """Return a table, dashes where inputs have no labels or nothing to be told from."""
+        """Return a table, with dashes where a score is not defined."""
         formats = (".1f", ".3f", ".3f", ".2f", ".3f")
         lines = [HEADER]
         for row in self:
@@ -76,11 +76,11 @@ def compare_before_after(
     *,
     seed: int = 0,
 ) -> BeforeAfter:
-    """Score a model before and after a fine-tuning, on data of its own and elsewhere.
+    """Score a model before and after fine-tuning, on held-out data and elsewhere.
 
     Args:
         before: the network that was fine-tuned, or any stochastic classifier.
-        after: what :func:`felbo.finetune` returned.
+        after: the result of :func:`felbo.finetune`.
         data: ``(x, y)`` that neither was trained on.
         elsewhere: named sets of other inputs: ``x``, or ``(x, y)`` if labels still hold there.
             ``None`` is :class:`felbo.measurement.Elsewhere`, made from x.

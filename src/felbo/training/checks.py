@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from felbo.inputs import Inputs, batch_size, explained, map_tensors
+from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives import Objective
 from felbo.objectives.checks import check_labels
-from felbo.objectives.forward import checked
-from felbo.random import torch_seed
+from felbo.objectives.forward import BATCH_NORMS
 from felbo.training.batches import TensorBatches
 from felbo.training.sources import Batches
-from felbo.training.statistics import RunningStatistics
+
+ADVICE = "Choose another batch_size, or a DataLoader with drop_last=True."
 
 
 def check_trainable(model: nn.Module) -> None:
@@ -47,46 +50,84 @@ def check_optimizer(optimizer: Optimizer, model: nn.Module) -> None:
         )
 
 
-def check_first_batch(
-    model: StochasticClassifier,
-    forward: Callable[..., Tensor],
-    objective: Objective,
-    batches: Batches,
-    x: Inputs,
-) -> None:
-    """Raise if a later step would be refused, after one forward pass of the size of the last batch.
+def check_last_batch(model: StochasticClassifier, objective: Objective, batches: Batches) -> None:
+    """Raise if the last batch of an epoch cannot be split over the members of the model."""
+    last, splits = batches.last_size, objective.num_samples in (None, 1)
+    if splits and last and last < model.smallest_batch:
+        raise ValueError(
+            f"The last batch would hold {last} of the items and this {type(model).__name__} needs "
+            f"at least {model.smallest_batch} per training step. {ADVICE}"
+        )
 
-    A last batch can be too small to train on: one item under batch normalisation, or fewer than the
-    members of a rank-1 model. The labels of tensors are all looked at; those of a ``DataLoader``
-    are not known yet.
+
+@contextmanager
+def first_forward(
+    model: StochasticClassifier, batches: Batches
+) -> Iterator[Callable[[Inputs], None]]:
+    """Give a function to call with the inputs of each step between forward and backward pass.
+
+    In the first step it looks at what the forward pass has shown, before any weight moves, and
+    raises if a later step would be refused: for labels of tensors that are out of range, and for a
+    last batch of one item under batch normalisation.
 
     Args:
         model: what is trained, in training mode.
-        forward: the model as training calls it, on its device and in its precision.
-        objective: its ``num_samples`` is the number of draws of a step.
-        batches: what an epoch iterates over.
-        x: inputs of the first batch, after augmentation.
+        batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known yet.
+    """
+    seen = _Seen()
+    hooks = [
+        model.register_forward_hook(seen.model),
+        *(
+            norm.register_forward_pre_hook(partial(seen.norm, name))
+            for name, norm in model.named_modules()
+            if isinstance(norm, BATCH_NORMS)
+        ),
+    ]
+
+    def check(x: Inputs) -> None:
+        if not hooks:
+            return
+        while hooks:
+            hooks.pop().remove()
+        if isinstance(batches, TensorBatches) and seen.classes:
+            check_labels(batches.y.cpu(), batches.size, seen.classes)
+        if batches.last_size == 1:
+            _check_norms(seen, batch_size(x))
+
+    try:
+        yield check
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Seen:
+    """What hooks have seen in a forward pass.
+
+    Attributes:
+        classes: K; 0 if the model was not called.
+        norms: name, rows, and values per row and channel of each batch normalisation that trains.
     """
 
-    def trial(inputs: Inputs) -> Tensor:
-        before = statistics.copy()
-        try:
-            with torch.no_grad(), torch_seed(0), explained(inputs, model):
-                return checked(forward(inputs, objective.num_samples), batch_size(inputs))
-        finally:
-            statistics.put_back(before)
+    def __init__(self) -> None:
+        self.classes = 0
+        self.norms: list[tuple[str, int, int]] = []
 
-    statistics, full = RunningStatistics(model), batch_size(x)
-    items = min(batches.last_size or full, full)
-    try:
-        logits = trial(map_tensors(lambda part: part[:items], x))
-    except ValueError as error:
-        if full > 1:
-            trial(x)  # what ails every batch is said as it is
-        raise ValueError(
-            f"The last batch would hold {items} of the items, too few to train this "
-            f"{type(model).__name__} on: {error} Choose another batch_size, or a DataLoader with "
-            "drop_last=True."
-        ) from error
-    if isinstance(batches, TensorBatches):
-        check_labels(batches.y.cpu(), batches.size, logits.shape[-1])
+    def model(self, _: nn.Module, args: tuple[Any, ...], logits: Tensor) -> None:
+        self.classes = logits.shape[-1]
+
+    def norm(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> None:
+        rows, channels = args[0].shape[:2]
+        if norm.training:
+            self.norms.append((name, rows, args[0][0].numel() // channels))
+
+
+def _check_norms(seen: _Seen, full: int) -> None:
+    """Raise if one item would give a batch normalisation a single value per channel."""
+    for name, rows, values in seen.norms:
+        # There are more rows than items with points beside the batch, or with several members.
+        if rows * values == full:
+            raise ValueError(
+                f"The last batch would hold 1 of the items, which the batch normalisation {name!r} "
+                f"cannot be trained on: it needs more than one value per channel. {ADVICE}"
+            )

@@ -1,4 +1,4 @@
-"""Where a training runs: the device, and what Fabric's strategy makes of model and optimiser."""
+"""Device and Fabric strategy of a training."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @cache
 def best_device() -> Fabric:
     """Return a Fabric of the best single device."""
-    # Imported on first use: it takes longer to load than all of felbo. Kept, since it looks through
-    # all installed packages for extensions.
+    # Imported lazily: it takes longer to load than all of felbo. Cached, since creating a Fabric
+    # searches all installed packages for extensions.
     from lightning_fabric import Fabric
 
     return Fabric(accelerator="auto", devices=1)
@@ -26,7 +26,7 @@ def best_device() -> Fabric:
 def set_up(
     fabric: Fabric, model: nn.Module, optimizer: Optimizer
 ) -> tuple[Any, Any, Callable[[Tensor], None]]:
-    """Return the model, the optimiser and the backward pass as the strategy wants them."""
+    """Return the model, the optimiser and the backward function, wrapped by the strategy."""
     from lightning_fabric.plugins.precision import Precision
     from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 

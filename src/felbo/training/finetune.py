@@ -1,4 +1,4 @@
-"""From a trained network to one that knows where its data end, in a few hundred steps."""
+"""Fine-tune a trained network with a prior over its predictions, in a few hundred steps."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from felbo.models import MAP, StochasticClassifier
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
+from felbo.random import torch_seed
 from felbo.training.loop import MakeOptimizer, fit
 from felbo.training.sources import Data
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Layers = Literal["all", "last"]
 
-# A trained network needs few steps, however many data there are to take them from.
+# Number of steps by default: a trained network needs few, for data of any size.
 STEPS = 300
 BATCH_SIZE = 128
 
@@ -47,34 +48,34 @@ def finetune(
     fabric: Fabric | None = None,
     progress: bool = True,
 ) -> StochasticClassifier:
-    """Give a trained network a prior over its predictions, starting from what it has learnt.
+    """Fine-tune a trained network with a prior over its predictions.
 
     Batch normalisation keeps its running statistics.
 
     Args:
         network: a trained network that maps ``[B, ...]`` to logits ``[B, K]``, or a stochastic
-            classifier such as ``Ensemble.from_networks(networks)``. It stays as it is.
+            classifier such as ``Ensemble.from_networks(networks)``. It is not changed.
         data: what :func:`felbo.fit` takes; the data of the first training, or a part of them.
         objective: ``None`` is :meth:`felbo.FunctionSpaceELBO.everywhere` with a uniform prior, for
             images ``[B, C, H, W]`` and tables ``[B, D]``.
-        model: makes the stochastic classifier from a plain network, for instance
-            :class:`felbo.MCDropout`; a network that is one already is copied instead.
+        model: builds the stochastic classifier from a plain network, for instance
+            :class:`felbo.MCDropout`; a stochastic classifier is copied instead.
         layers: ``"all"`` trains every weight. ``"last"`` trains the last linear or convolutional
             layer (the last one that the network's constructor registers, in each member of an
             ensemble).
-        epochs: passes over the data; ``None`` is as many as give 300 steps, at least one.
+        epochs: passes over the data; ``None``: as many as needed for 300 steps, at least one.
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
-        learning_rate: the highest of the default optimiser, SGD with momentum, whose rate rises in
-            a quarter of the steps and falls in the rest.
-        optimizer: makes another optimiser from the parameters, whose rate stays.
-        augment: maps the inputs of each batch to those that are trained on, such as random crops.
+        learning_rate: maximum learning rate of the default optimiser, SGD with momentum; the rate
+            rises in the first quarter of the steps and falls in the rest.
+        optimizer: builds another optimiser from the parameters, with a constant learning rate.
+        augment: data augmentation, applied to the inputs of each batch, such as random crops.
         seed: of the shuffle and of the draws.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar.
 
     Returns:
-        The new model, in evaluation mode. :func:`felbo.training.compare_before_after` shows what
-        has changed.
+        The new model, in evaluation mode. :func:`felbo.training.compare_before_after` compares it
+        with the original.
 
     Example:
         >>> import torch, felbo
@@ -92,7 +93,7 @@ def finetune(
     if epochs is None:
         epochs = 1 if steps is None else max(1, -(-STEPS // steps))
     if objective is None:
-        objective = _everywhere(tuned, data)
+        objective = _everywhere(tuned, data, augment)
     trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
     if layers == "last":
         last = set(tuned.last_layer_parameters())
@@ -135,7 +136,7 @@ def _check(network: Any, data: Any, layers: str) -> None:
 
 
 def _steps_per_epoch(data: Data, items: int | None) -> int | None:
-    """Return the number of batches in a pass; ``None`` for a stream that does not say."""
+    """Return the number of batches in a pass; ``None`` for a stream without a length."""
     try:
         if isinstance(data, DataLoader):
             return len(data)
@@ -146,33 +147,35 @@ def _steps_per_epoch(data: Data, items: int | None) -> int | None:
 
 
 def _num_data(data: Data) -> int:
-    """Return N, the number of training examples; a stream raises TypeError."""
+    """Return N, the number of training examples; raise TypeError for a stream."""
     if isinstance(data, tuple | list):
         return len(data[1])
     items: Any = data.dataset if isinstance(data, DataLoader) else data
     return len(items)
 
 
-def _everywhere(model: StochasticClassifier, data: Data) -> Objective:
+def _everywhere(
+    model: StochasticClassifier, data: Data, augment: Callable[[Inputs], Inputs] | None
+) -> Objective:
     """Return the recommended bound for a model and its data."""
     try:
         num_data = _num_data(data)
     except TypeError as error:
         raise TypeError(
-            "The data do not say how many they are, which the default objective has to know. Pass "
-            "one: felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
+            "The data have no length, which the default objective needs. Pass an objective: "
+            "felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
         ) from error
     parameter = next(model.parameters())
-    with evaluation_mode([model]), torch.no_grad(), torch.random.fork_rng():
+    with torch_seed(0), evaluation_mode([model]), torch.no_grad():
         x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))
-        classes = model(x).shape[-1]
+        classes = model(x if augment is None else augment(x)).shape[-1]
     return FunctionSpaceELBO.everywhere(UniformPrior(classes), num_data)
 
 
 def _first_input(data: Data, dtype: torch.dtype) -> Inputs:
     """Return a small batch of inputs."""
     if isinstance(data, tuple | list):
-        # One item is enough; arrays and DataFrames become tensors first.
+        # One or two items are enough; arrays and DataFrames become tensors first.
         x = as_inputs(data[0], dtype)
         return map_tensors(lambda part: part[: min(2, batch_size(x))], x)
     loader = data if isinstance(data, DataLoader) else DataLoader(data, 2)
@@ -185,7 +188,7 @@ def _sgd(parameters: Iterable[nn.Parameter], rate: float) -> SGD:
 
 
 def _one_cycle(optimizer: Optimizer, steps: int) -> LambdaLR:
-    """Return a schedule that raises the rate in a quarter of the steps and lowers it in the rest.
+    """Return a triangular schedule: the rate rises in a quarter of the steps, then falls.
 
     torch's OneCycleLR needs more steps than a test or a tiny data set may have.
     """

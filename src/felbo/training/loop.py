@@ -1,4 +1,4 @@
-"""Train any stochastic classifier with any objective."""
+"""Training loop for any stochastic classifier and objective."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from felbo.models import StochasticClassifier, evaluation_mode, training_mode, u
 from felbo.objectives import Loss, LossFunction, Objective, as_objective
 from felbo.objectives.checks import check_choice
 from felbo.random import torch_seed
-from felbo.training.checks import check_first_batch, check_optimizer, check_trainable
+from felbo.training.checks import (
+    check_last_batch,
+    check_optimizer,
+    check_trainable,
+    first_forward,
+)
 from felbo.training.devices import best_device, set_up
 from felbo.training.progress import progress_bar
 from felbo.training.sources import Data, as_batches
@@ -31,7 +36,7 @@ MakeScheduler = Callable[[Optimizer], Any]
 
 @dataclass(frozen=True)
 class History:
-    """Means over each epoch's steps: what the progress bar showed."""
+    """Mean loss, nll and kl of each epoch."""
 
     total: list[float] = field(default_factory=list)
     nll: list[float] = field(default_factory=list)
@@ -68,11 +73,11 @@ def fit(
     the running statistics of batch normalisation.
 
     Args:
-        model: the classifier to train. Every module is left in the mode (train or eval) in which it
-            came; a module in evaluation mode inside a model in training mode was frozen on purpose
+        model: the classifier to train. The mode (train or eval) of every module is restored; a
+            module in evaluation mode inside a model in training mode is taken as frozen on purpose
             (``bn.eval()``) and stays so.
-        objective: called as ``objective(model, x, y)`` in every step; a function of these that
-            returns a :class:`Loss` will do.
+        objective: called as ``objective(model, x, y)`` in every step; any function of these that
+            returns a :class:`Loss` can be used.
         data: a ``DataLoader`` or ``Dataset`` of ``(x, y)`` pairs, or ``(x [N, ...], y [N])`` as
             tensors, numpy arrays or DataFrames; x may be a tuple or dict of them. Instead of pairs
             there may be dicts with the labels under ``"labels"``.
@@ -80,19 +85,19 @@ def fit(
         batch_size: B for tensors, ``None`` for full-batch steps; for a ``Dataset``, 128 unless
             given. A ``DataLoader`` has its own.
         learning_rate: of the default optimiser, Adam.
-        optimizer: another optimiser of the model's parameters, or a function that makes one,
+        optimizer: another optimiser of the model's parameters, or a function that builds one,
             e.g. ``lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)``.
-        scheduler: makes a learning-rate scheduler from the optimiser.
-        scheduler_step: whether it advances once per epoch or once per step (``OneCycleLR``).
-        augment: maps the inputs of each batch to those that are trained on, such as random crops.
-        seed: of the shuffle and of the model's draws, which then do not depend on what ran before
-            and leave torch's generators as they were; ``None`` draws from those. Seeded trainings
-            in several threads run one after another.
-        frozen_norms: keep the running statistics of batch normalisation as they are.
+        scheduler: builds a learning-rate scheduler from the optimiser.
+        scheduler_step: advance the scheduler once per epoch or once per step (``OneCycleLR``).
+        augment: data augmentation, applied to the inputs of each batch, such as random crops.
+        seed: of the shuffle and of the model's draws; torch's global generators are restored
+            afterwards. ``None`` uses the global generators. Seeded trainings in several threads run
+            one after another.
+        frozen_norms: do not update the running statistics of batch normalisation.
         fabric: device, precision and strategy; ``None`` takes the best single device.
         progress: show a progress bar with loss, nll and kl.
-        on_epoch: called after each epoch with its number and mean loss, while the model is in
-            evaluation mode; whatever mode it leaves behind, training goes on as before.
+        on_epoch: callback after each epoch with its number and mean loss; the model is in
+            evaluation mode during the call, and its training mode is restored afterwards.
 
     Returns:
         The mean loss, nll and kl of each epoch.
@@ -116,21 +121,20 @@ def fit(
     made = _make_optimizer(optimizer, classifier, learning_rate)
     wrapped, stepper, backward = set_up(fabric, model, made)
     schedule = scheduler(made) if scheduler else None
+    check_last_batch(classifier, objective, batches)
     objective.begin(fabric.world_size * (batches.full_size or 1))
     history = History()
     with (
         training_mode(model, frozen_norms=frozen_norms),
         torch_seed(seed),
         progress_bar(epochs, progress and fabric.is_global_zero) as show,
+        first_forward(classifier, batches) as check,
     ):
-        step = Step(wrapped, objective, stepper, backward)
+        step = Step(wrapped, objective, stepper, backward, check)
         for epoch in range(epochs):
             losses: list[Tensor] = []
             for x, y in batches:
-                x = x if augment is None else augment(x)
-                if epoch == 0 and not losses:
-                    check_first_batch(classifier, wrapped, objective, batches, x)
-                losses.append(step(x, y))
+                losses.append(step(x if augment is None else augment(x), y))
                 if scheduler_step == "step":
                     _advance(schedule, losses[-1][0])
             mean = _mean(losses)
@@ -141,7 +145,7 @@ def fit(
                 full = objective.full_batch
                 with evaluation_mode([model]):
                     on_epoch(epoch, mean)
-                objective.begin(full)  # a larger batch in a validation is no training step
+                objective.begin(full)  # a larger validation batch must not change the KL weight
             show(mean)
     check_weights(classifier)
     return history
@@ -157,7 +161,7 @@ def _mean(losses: list[Tensor]) -> Loss:
 
 
 def _advance(schedule: Any | None, loss: Tensor) -> None:
-    """Let the scheduler set the next learning rate."""
+    """Advance the scheduler."""
     if isinstance(schedule, ReduceLROnPlateau):
         schedule.step(float(loss))
     elif schedule is not None:
@@ -176,6 +180,6 @@ def _make_optimizer(
         return optimizer
     if optimizer is not None:
         return optimizer(model.parameters())
-    # One kernel for all parameters, where the device has it.
+    # The fused kernel, on devices that support it.
     fused = {p.device.type for p in model.parameters()} <= {"cpu", "cuda"}
     return torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused)

@@ -1,4 +1,4 @@
-"""The progress bar of a training."""
+"""Progress bar of the training loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from felbo.objectives import Loss
 
 @contextmanager
 def progress_bar(epochs: int, enabled: bool) -> Iterator[Callable[[Loss], None]]:
-    """Give a function to call with the mean loss of each epoch; it draws only if ``enabled``."""
+    """Yield a function to call with the mean loss of each epoch; a no-op unless ``enabled``."""
     if not enabled:
         yield lambda mean: None
         return
-    # Imported on first use: it takes a while to load.
+    # Imported lazily, since it is slow to load.
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (

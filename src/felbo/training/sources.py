@@ -1,4 +1,4 @@
-"""What training data may be, turned into batches ``(x, y)``."""
+"""Convert training data (tensors, arrays, Dataset, DataLoader) to batches ``(x, y)``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Data = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
 
 
 class LoaderBatches:
-    """Pairs ``(x, y)`` from a ``DataLoader`` on the device of a training.
+    """Pairs ``(x, y)`` from a ``DataLoader``, moved to the training device.
 
     Args:
-        loader: gives pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
-        fabric: moves batches to the device, and shares them out between processes.
+        loader: yields pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
+        fabric: moves batches to the device, and distributes them over processes.
 
     Attributes:
-        full_size: number of items in a full batch; ``None`` if it cannot be known.
-        last_size: number of items in an epoch's last batch; ``None`` if it cannot be known.
+        full_size: number of items in a full batch; ``None`` if unknown.
+        last_size: number of items in an epoch's last batch; ``None`` if unknown.
     """
 
     def __init__(self, loader: DataLoader[Any], fabric: Fabric) -> None:
@@ -44,12 +44,12 @@ Batches = TensorBatches | LoaderBatches
 
 
 def _sizes(sampler: Any) -> tuple[int | None, int | None]:
-    """Return the sizes of a full and of the last batch, as far as they can be known."""
+    """Return the sizes of a full and of the last batch, ``None`` where unknown."""
     if not isinstance(sampler, BatchSampler):
         return None, None
     try:
         items = len(sampler.sampler)  # type: ignore[arg-type]
-    except TypeError:  # a stream, which does not say
+    except TypeError:  # a stream without a length
         return sampler.batch_size, None
     full = min(sampler.batch_size, items)
     return full, full if sampler.drop_last else items % sampler.batch_size or full
@@ -63,7 +63,7 @@ def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.
             numpy arrays, DataFrames, or tuples and dicts of these.
         batch_size: B; ``None`` takes all data of tensors in one step.
         fabric: device and strategy.
-        dtype: of the model, in which numpy arrays of floating point come.
+        dtype: of the model; floating-point numpy arrays are converted to it.
     """
     if isinstance(data, DataLoader):
         if batch_size is not None:
@@ -72,7 +72,7 @@ def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.
             )
         return LoaderBatches(data, fabric)
     if isinstance(data, Dataset):
-        stream = isinstance(data, IterableDataset)  # comes in an order of its own
+        stream = isinstance(data, IterableDataset)  # cannot be shuffled
         return LoaderBatches(DataLoader(data, batch_size or 128, shuffle=not stream), fabric)
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise TypeError(

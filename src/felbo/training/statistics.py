@@ -1,4 +1,4 @@
-"""Running statistics of normalisation, which a forward pass in training mode changes."""
+"""Save and restore the running statistics of normalisation layers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from felbo.models.modes import NORMALISATION
 
 
 class RunningStatistics:
-    """The buffers that a forward pass changes: those of normalisation in training mode.
+    """Buffers of normalisation layers in training mode, which a forward pass updates.
 
     Args:
-        model: in the modes in which it will run.
+        model: with its modules in the modes of the forward pass.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -22,11 +22,11 @@ class RunningStatistics:
         self.buffers = [buffer for norm in norms for buffer in norm.buffers(recurse=False)]
 
     def copy(self) -> list[Tensor]:
-        """Return the present values."""
+        """Return copies of the current values."""
         return [buffer.clone() for buffer in self.buffers]
 
     @torch.no_grad()
     def put_back(self, values: Sequence[Tensor]) -> None:
-        """Return to values of before."""
+        """Restore values returned by :meth:`copy`."""
         for buffer, value in zip(self.buffers, values, strict=True):
             buffer.copy_(value)

@@ -1,4 +1,4 @@
-"""How strong a prior elsewhere the data can afford: a sweep on a split of the training data."""
+"""Select the strength of the prior elsewhere, by a sweep on a split of the training data."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3)
 
 
 class Trial(NamedTuple):
-    """What one strength costs on validation data and buys at points elsewhere.
+    """Scores of one strength: loss on validation data, detection of points elsewhere.
 
     Attributes:
         strength: of the prior at points elsewhere; 0 is cross-entropy alone.
         accuracy: on validation data, per cent.
         log_likelihood: on validation data, nats.
         ece: on validation data.
-        auroc: how well the entropy tells points elsewhere from validation data.
-        confidence: mean at the points elsewhere.
+        auroc: AUROC with which the entropy separates points elsewhere from validation data.
+        confidence: mean confidence at the points elsewhere.
         nats: log-likelihood lost against strength 0.
         points: accuracy lost against strength 0, in percentage points.
     """
@@ -48,13 +48,13 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class StrengthChoice:
-    """The chosen strength and the table that it was chosen from; as a string it is that table.
+    """The chosen strength and all trials; ``str`` formats them as a table.
 
     Attributes:
-        strength: the strongest that costs no more than allowed; 0 if every one does.
+        strength: the largest within both limits; 0 if none is.
         trials: one per strength, weakest first, beginning with 0.
-        max_nats: log-likelihood that it may cost.
-        max_points: accuracy that it may cost, in percentage points.
+        max_nats: limit of the log-likelihood lost.
+        max_points: limit of the accuracy lost, in percentage points.
     """
 
     strength: float
@@ -88,27 +88,28 @@ def choose_strength(
     seed: int = 0,
     **options: Any,
 ) -> StrengthChoice:
-    """Find the strongest prior elsewhere that costs next to nothing on data of one's own.
+    """Find the largest strength of the prior elsewhere that loses little on validation data.
 
     Trains a model with cross-entropy alone and one for each strength with
     :meth:`felbo.FunctionSpaceELBO.everywhere`, all on the same part of the training data and from
-    the same seed, and scores them on the rest. Test data have no part in it.
+    the same seed, and scores them on the rest. Test data are not used.
 
     Args:
-        make_model: makes an untrained model, or one around a trained network:
+        make_model: builds an untrained model, or wraps a trained network:
             ``lambda: felbo.MAP(network)``.
         data: ``(x, y)``, the training data.
-        strengths: to try.
-        data_strength: weight of the prior on the data, the same in all trials but that of 0.
-        measurement: where else the prior holds; ``None`` is :class:`felbo.measurement.Elsewhere`.
-            What it buys is measured at points of this set made from the validation inputs.
+        strengths: the strengths to try.
+        data_strength: weight of the prior on the data, the same in all trials except strength 0.
+        measurement: points elsewhere; ``None`` is :class:`felbo.measurement.Elsewhere`. Detection
+            is measured at points of this set made from the validation inputs.
         prior: ``None`` is :class:`felbo.UniformPrior`.
-        validation: the part of the data to validate on, or ``(x, y)`` kept for it.
-        max_nats: log-likelihood that the prior may cost on validation data.
-        max_points: accuracy that it may cost, in percentage points. One validation item may always
-            be lost, which for a few hundred of them is more.
+        validation: the fraction of the data to validate on, or separate data ``(x, y)``.
+        max_nats: largest loss of log-likelihood on validation data.
+        max_points: largest loss of accuracy, in percentage points. A loss of one validation item is
+            always allowed, which for a few hundred items is more.
         seed: of the split, the models' weights, the shuffle and the points.
-        options: of :func:`felbo.fit`: ``epochs`` and ``batch_size``, ``learning_rate``, ….
+        options: further arguments of :func:`felbo.fit`: ``epochs``, ``batch_size``,
+            ``learning_rate``, ….
 
     Example:
         >>> import torch, felbo
@@ -141,19 +142,19 @@ def choose_strength(
 
     trials = [trial(0.0, None)]
     trials += [trial(strength, trials[0]) for strength in sorted(strengths)]
-    # One item more or less says nothing, however few there are.
+    # A difference of one item is not significant, however few items there are.
     allowed = max(max_points, 100.0 / len(held_out[1]) + 1e-6)
     chosen = strongest(trials, max_nats, allowed)
     return StrengthChoice(chosen, tuple(trials), max_nats, max_points)
 
 
 def strongest(trials: Sequence[Trial], max_nats: float, max_points: float) -> float:
-    """Return the largest strength before the first that costs too much; 0 if that is the first.
+    """Return the largest strength before the first one that exceeds a limit; 0 if none.
 
     Args:
         trials: weakest first, beginning with strength 0.
-        max_nats: log-likelihood that a strength may cost.
-        max_points: accuracy that it may cost.
+        max_nats: limit of the log-likelihood lost.
+        max_points: limit of the accuracy lost.
     """
     chosen = 0.0
     for trial in trials:

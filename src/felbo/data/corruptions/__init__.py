@@ -1,4 +1,4 @@
-"""The 19 corruptions of CIFAR-10-C and CIFAR-100-C at five severities, generated or read."""
+"""The 19 corruptions of CIFAR-10-C and CIFAR-100-C at five severities: generate or load them."""
 
 from felbo.data.corruptions.apply import corrupt
 from felbo.data.corruptions.dataset import corrupted, corrupted_folder

@@ -13,9 +13,9 @@ from felbo.data.corruptions.names import check_names
 __all__ = ["corrupt"]
 
 SMALLEST_SIDE = 8
-# From float32 images [N, 3, H, W] in [0, 1], a severity and a generator to floats that are clipped.
+# Maps float32 images [N, 3, H, W] in [0, 1], a severity and a generator to floats, not yet clipped.
 Corruption = Callable[[Tensor, int, Generator | None], Tensor]
-# Frost is not among them, since it needs its textures.
+# Without frost, which needs its textures as an argument.
 FUNCTIONS: Mapping[str, Corruption] = {
     "gaussian_noise": noise.gaussian_noise,
     "shot_noise": noise.shot_noise,
@@ -46,19 +46,19 @@ def corrupt(
     generator: Generator | None = None,
     root: str | PathLike[str] | None = None,
 ) -> Tensor:
-    """Corrupt images as in CIFAR-10-C, each with random numbers of its own.
+    """Corrupt images as in CIFAR-10-C, with independent random numbers for each image.
 
     The constants are those of the benchmark for 32 × 32 pixels. Lengths are in pixels, except for
-    the elastic transform, whose constants are shares of the shorter side. As in the benchmark,
-    results are cut off to whole bytes, not rounded. The work is done on the CPU, so that a seed
-    gives the same images whatever device they are on.
+    the elastic transform, whose constants are fractions of the shorter side. As in the benchmark,
+    results are truncated to bytes, not rounded. Everything is computed on the CPU, so that a seed
+    gives the same images on every device.
 
     Args:
         images: uint8 [N, 3, H, W], at least 8 × 8 pixels.
         corruption: One of `felbo.data.CORRUPTIONS`.
         severity: 1 to 5.
         generator: Source of the random numbers, on the CPU; `None` is torch's global one.
-        root: The data root, where frost finds its textures.
+        root: The data root, for the textures of frost.
 
     Returns:
         uint8, same shape and device.
@@ -88,7 +88,7 @@ def corrupt(
 
 
 def _to_bytes(x: Tensor) -> Tensor:
-    # A whole byte may come out of float32 a little too small; 2⁻¹² keeps it from losing one.
+    # float32 may give a whole byte slightly too small; 2⁻¹² keeps truncation from lowering it.
     return x.mul(255.0).clamp_(0.0, 255.0).add_(2**-12).to(torch.uint8)
 
 

@@ -19,7 +19,7 @@ ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
 
 
 def gaussian_blur(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
-    """Gaussian filter, the outermost pixel continued beyond the border. Not random."""
+    """Gaussian filter with replicated border pixels. Not random."""
     return gaussian(x, GAUSSIAN_SIGMA[severity - 1])
 
 
@@ -44,13 +44,13 @@ def glass_blur(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
     """Blur, displace each pixel by at most one, blur again.
 
     In each round, the pixel at (i, j), i, j ≥ 2, becomes the one at (i − a, j − b) with a and b
-    drawn from {0, 1}. The published loop means to swap the two pixels but assigns through views of
-    one array, so that the second assignment copies a pixel onto itself; since it runs from the last
-    row and column to the first, it reads pixels that are still unchanged. Both together make it the
-    lookup done here, without a loop.
+    drawn from {0, 1}. The published loop is written as a swap of two pixels but assigns through
+    views of one array, so that the second assignment copies a pixel onto itself; since it runs from
+    the last row and column to the first, it reads pixels that are still unchanged. It is therefore
+    equivalent to the lookup done here, without a loop.
     """
     sigma, rounds = GLASS_SIGMA_AND_ROUNDS[severity - 1]
-    # The published form goes through bytes here.
+    # The published code converts to bytes here.
     blurred = (gaussian(x, sigma) * 255.0 + 2**-12).floor_() / 255.0
     for _ in range(rounds):
         blurred = _displace(blurred, generator)
@@ -74,17 +74,17 @@ def _lookup(x: Tensor, index: Tensor) -> Tensor:
 
 
 def motion_blur(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """Smear along a direction between −45° and 45°, drawn for each image."""
+    """Motion blur in a direction between −45° and 45°, drawn for each image."""
     radius, sigma = MOTION_RADIUS_AND_SIGMA[severity - 1]
     degrees = 90.0 * torch.rand(len(x), generator=generator) - 45.0
     return smear(x, radius, sigma, degrees)
 
 
 def smear(x: Tensor, radius: int, sigma: float, degrees: Tensor) -> Tensor:
-    """Average of each pixel and those before it on a line: Σ_k w_k x[i + dy_k, j + dx_k].
+    """One-sided weighted average along a line: Σ_k w_k x[i + dy_k, j + dx_k].
 
     w_k ∝ exp(−k² / 2σ²) for k = 0 … 2 · radius, dx_k and dy_k are k cos φ and k sin φ rounded to
-    whole pixels, and the outermost pixel continues beyond the border. This is the rule of
+    whole pixels, and border pixels are replicated. This is the rule of
     ImageMagick's motion blur (`MagickCore/effect.c`), which the benchmark calls, up to the rounding
     of halves and its 16-bit arithmetic. The result is rounded to bytes as there.
 
@@ -112,8 +112,8 @@ def smear(x: Tensor, radius: int, sigma: float, degrees: Tensor) -> Tensor:
 
 def zoom_blur(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
     """Mean of the image and its enlargements by 1.00, 1.01, … about the centre. Not random."""
-    # NumPy's range is kept for its rounding: it reaches the end at severities 1 and 2 only, and its
-    # last factor at severity 5, a little above 1.25, decides which pixels are cut.
+    # np.arange, for the same rounding as the benchmark: it includes the end at severities 1 and 2
+    # only, and its last factor at severity 5, slightly above 1.25, decides which pixels are cut.
     factors = np.arange(1.0, ZOOM_END[severity - 1], 0.01).tolist()
     total = x.clone()
     for factor in factors:

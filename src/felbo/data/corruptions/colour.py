@@ -13,7 +13,7 @@ __all__ = ["brightness", "contrast", "saturate"]
 
 BRIGHTNESS_SHIFT = (0.05, 0.1, 0.15, 0.2, 0.3)
 CONTRAST_FACTOR = (0.75, 0.5, 0.4, 0.3, 0.15)
-# The published order: two steps of fading, then three of ever stronger colour.
+# In the published order: severities 1 and 2 desaturate, 3 to 5 saturate.
 SATURATION_FACTOR_AND_SHIFT = ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))
 
 

@@ -1,4 +1,4 @@
-"""Corrupted test sets for evaluation: the published ones where they are, else generated."""
+"""Corrupted test sets for evaluation: read from files if present, else generated."""
 
 from os import PathLike
 from pathlib import Path
@@ -29,8 +29,8 @@ def corrupted(
 ) -> ImageData:
     """Load the test images of CIFAR-10 or CIFAR-100 under one corruption of the benchmark.
 
-    Reads `<root>/CIFAR-10-C/<corruption>.npy` (or `CIFAR-100-C`) where that folder has files, be
-    they the published ones or written by `felbo data corrupt`; otherwise generates the images. The
+    Reads `<root>/CIFAR-10-C/<corruption>.npy` (or `CIFAR-100-C`) if that folder has files, either
+    the published ones or those written by `felbo data corrupt`; otherwise generates the images. The
     first images are the same test images for every corruption, severity and limit.
 
     Args:
@@ -38,16 +38,16 @@ def corrupted(
         corruption: One of `felbo.data.CORRUPTIONS`.
         severity: 1 to 5.
         root: The data root; see :func:`felbo.data.location.data_root`.
-        seed: Of generated images; the published ones have none.
-        limit: Only the first so many; `None` is all.
-        published: `True` to insist on files, `False` to generate in any case.
+        seed: Seed of generated images; the published ones have none.
+        limit: Number of images, taken from the start; `None` is all.
+        published: `True` to require files, `False` to always generate.
 
     Returns:
         uint8 images [N, 3, 32, 32], int64 labels [N] and the class names.
 
     Raises:
-        MissingDataError: Files that are needed are neither here nor to be downloaded.
-        CorruptDataError: A file is not what it should be, or was written with another seed.
+        MissingDataError: Required files are missing and could not be downloaded.
+        CorruptDataError: A file has unexpected content, or was written with another seed.
 
     Example:
         >>> import felbo.data
@@ -59,7 +59,7 @@ def corrupted(
     check_names(corruption, severity)
     folder = None if published is False else corrupted_folder(name, root)
     if folder is None and published:
-        folder = data_root(root) / FOLDERS[name]  # whose reader says what is missing
+        folder = data_root(root) / FOLDERS[name]  # reading it raises with the missing file
     if folder is None:
         return _generated(name, corruption, severity, root, seed, limit)
     _check_seed(folder, name, seed)
@@ -71,7 +71,7 @@ def corrupted(
 
 
 def corrupted_folder(name: str, root: str | PathLike[str] | None = None) -> Path | None:
-    """Where :func:`corrupted` finds files of corrupted images; None where it generates them."""
+    """Return the folder that :func:`corrupted` reads, or None if it generates the images."""
     check_dataset(name)
     folder = data_root(root) / FOLDERS[name]
     return folder if any(folder.glob("*.npy")) else None

@@ -17,9 +17,9 @@ PIXELATE_SCALE = (0.95, 0.9, 0.85, 0.75, 0.65)
 
 
 def jpeg_compression(x: Tensor, severity: int, generator: Generator | None = None) -> Tensor:
-    """Compress and decompress each image by Pillow, with its default subsampling. Not random.
+    """Compress and decompress each image with Pillow, with its default subsampling. Not random.
 
-    One image at a time: in one large picture the interpolated colours of neighbours would mix.
+    One image at a time: tiled into one large image, colours of neighbouring images would mix.
     """
     quality = JPEG_QUALITY[severity - 1]
     pictures = x.mul(255.0).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()

@@ -1,9 +1,9 @@
-"""How drops of water catch the light: an embossed map of distances from their edges.
+"""Shading of water drops for spatter: an embossed map of distances from their edges.
 
-The published form builds this from OpenCV's Canny edges, 5 × 5 distance transform, histogram
-equalisation and filters. Each is done here for a batch of images at once, to the definitions in
-OpenCV's documentation of `Canny`, `distanceTransform`, `equalizeHist`, `blur` and `filter2D`. What
-may differ are ties and the last bit of a rounding.
+The published code builds this from OpenCV's Canny edges, 5 × 5 distance transform, histogram
+equalisation and filters. Each is computed here for a batch of images, following the definitions in
+OpenCV's documentation of `Canny`, `distanceTransform`, `equalizeHist`, `blur` and `filter2D`.
+Results may differ in ties and in the last bit of a rounding.
 """
 
 import math
@@ -18,7 +18,7 @@ __all__ = ["drop_shading", "edge_distance", "edges", "equalize"]
 
 LOW, HIGH = 50.0, 150.0
 FARTHEST = 20.0
-# Lengths of a step to a side, to a corner, and of a knight's move.
+# Lengths of a horizontal or vertical step, a diagonal step, and a knight's move.
 STEPS = (
     (1.0, ((0, 1), (1, 0))),
     (1.4, ((1, 1), (1, -1))),
@@ -28,7 +28,7 @@ EMBOSS = ((-2.0, -1.0, 0.0), (-1.0, 1.0, 1.0), (0.0, 1.0, 2.0))
 
 
 def drop_shading(drops: Tensor) -> Tensor:
-    """Light on drops [N, 1, H, W] (bytes as floats, 0 where dry), scaled to a maximum of 1.
+    """Shading of drops [N, 1, H, W] (bytes as floats, 0 where dry), scaled to a maximum of 1.
 
     Distance from the nearest edge of a drop, cut off at 20 pixels, blurred, equalised, embossed,
     blurred, times the depth of the drop. An image without drops gives 0 everywhere.
@@ -43,16 +43,17 @@ def drop_shading(drops: Tensor) -> Tensor:
 def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
     """Canny edges of x [N, 1, H, W]: bool, same shape.
 
-    Sobel gradients with |∂x| + |∂y| for their size; a pixel counts where its gradient is the
-    largest across the edge and exceeds `low`, if it hangs together with one that exceeds `high`.
+    Sobel gradients with magnitude |∂x| + |∂y|, non-maximum suppression and hysteresis: a pixel is
+    an edge if its gradient is the largest across the edge and exceeds `low`, and it is connected to
+    one that exceeds `high`.
     """
-    from scipy.ndimage import binary_propagation  # as slow to import as a fifth of torch
+    from scipy.ndimage import binary_propagation  # lazy: a fifth of the import time of torch
 
     sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     across, down = correlate(x, sobel, "replicate"), correlate(x, sobel.T, "replicate")
     size = across.abs() + down.abs()
     weak = _is_largest_across(size, across, down) & (size > low)
-    # One image must not touch the next: the structure has no neighbours along the batch.
+    # Images must not be connected: the structuring element has no neighbours along the batch.
     neighbours = torch.zeros(3, 1, 3, 3, dtype=torch.bool)
     neighbours[1] = True
     found = binary_propagation((weak & (size > high)).numpy(), neighbours.numpy(), weak.numpy())
@@ -60,7 +61,7 @@ def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
 
 
 def _is_largest_across(size: Tensor, across: Tensor, down: Tensor) -> Tensor:
-    """Whether the gradient exceeds its neighbours along its own direction, to 45 degrees."""
+    """Non-maximum suppression: True if the gradient exceeds its neighbours along its direction."""
     shallow = down.abs() < math.tan(math.pi / 8) * across.abs()
     steep = down.abs() > math.tan(3 * math.pi / 8) * across.abs()
     falling = across * down > 0
@@ -78,7 +79,7 @@ def _neighbour(x: Tensor, down: int, right: int) -> Tensor:
 
 
 def _shifted(padded: Tensor, down: int, right: int) -> Tensor:
-    """What lies `down` and `right` of each pixel, for an image with two more pixels all around."""
+    """x[i + down, j + right] of an image padded by two pixels on each side."""
     height, width = padded.shape[-2] - 4, padded.shape[-1] - 4
     return padded[..., 2 + down : 2 + down + height, 2 + right : 2 + right + width]
 
@@ -103,7 +104,7 @@ def edge_distance(edge: Tensor) -> Tensor:
 def equalize(x: Tensor) -> Tensor:
     """Histogram equalisation of whole numbers x [N, 1, H, W]: 255 (F(x) − F(min)) / (1 − F(min)).
 
-    F is the share of pixels up to a value. An image of one value stays as it is.
+    F is the cumulative distribution of the pixel values. A constant image is not changed.
     """
     flat = x.flatten(1)
     values = torch.arange(int(flat.max()) + 1)

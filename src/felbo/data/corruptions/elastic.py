@@ -19,7 +19,7 @@ AMPLITUDE_SIGMA_REACH = (
 
 
 def elastic_transform(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """Move three points at random, carry the image along, then displace every pixel a little.
+    """Random affine map (three points move at random), then a random displacement per pixel.
 
     The displacements are uniform numbers in [−1, 1] after a Gaussian filter, times an amplitude.
     Both steps interpolate linearly and mirror the image beyond its border. The published form
@@ -35,10 +35,10 @@ def elastic_transform(x: Tensor, severity: int, generator: Generator | None) -> 
 
 
 def _affine_positions(x: Tensor, reach: float, generator: Generator | None) -> Tensor:
-    """Where each output pixel is read, [N, H, W, 2] as (x, y).
+    """Position (x, y) at which each output pixel is sampled, [N, H, W, 2].
 
-    Three points around the centre move by up to `reach` pixels in x and y. The affine map that
-    takes the moved points back to the original ones says where to read.
+    Three points around the centre move by up to `reach` pixels in x and y. The positions are given
+    by the affine map from the moved points to the original ones.
     """
     height, width = x.shape[-2:]
     arm = min(height, width) // 3
@@ -68,7 +68,7 @@ def _pixels(height: int, width: int) -> Tensor:
 
 
 def _sample(x: Tensor, positions: Tensor, *, mirror_at_centres: bool) -> Tensor:
-    """Read x [N, C, H, W] at pixel positions [N, H, W, 2] by linear interpolation.
+    """Sample x [N, C, H, W] at pixel positions [N, H, W, 2] by linear interpolation.
 
     `mirror_at_centres` reflects about the centre of the outermost pixel (c b | a b c), else about
     its edge (b a | a b c).

@@ -1,7 +1,7 @@
-"""Linear filters, borders included: separable ones as matrices, others as sums of shifted images.
+"""Linear image filters: separable ones as matrix products, others as sums of shifted images.
 
-A separable filter of an image X [H, W] is R X Cᵀ with R [H, H] and C [W, W]. One matrix product
-then serves a whole batch, and whatever happens at the border is a matter of building R and C.
+A separable filter of an image X [H, W] is R X Cᵀ with R [H, H] and C [W, W]. One matmul filters a
+whole batch, and the border mode is built into R and C.
 """
 
 import math
@@ -36,12 +36,12 @@ def separable(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def correlate(x: Tensor, kernel: Tensor, border: str = "reflect") -> Tensor:
     """Σ_ab k_ab x[i + a, j + b] for a small square kernel; same shape as x [N, C, H, W].
 
-    Shifted images are added up, which on a CPU is several times faster than `F.conv2d` here.
+    Computed as a sum of shifted images, which on a CPU is several times faster than `F.conv2d`.
 
     Args:
         x: [N, C, H, W].
         kernel: [2 r + 1, 2 r + 1].
-        border: How the image goes on, `"reflect"` (c b | a b c) or `"replicate"` (a a | a b c).
+        border: Padding mode, `"reflect"` (c b | a b c) or `"replicate"` (a a | a b c).
     """
     height, width = x.shape[-2:]
     reach = len(kernel) // 2
@@ -71,8 +71,8 @@ def gaussian_matrix(
         size: Pixels along the axis.
         sigma: Standard deviation in pixels; 0 gives the identity.
         truncate: Cut-off in standard deviations.
-        mirrored: Continue the image by its mirror (d c b a | a b c d | d c b a); by default by its
-            outermost pixel.
+        mirrored: Pad by reflection (d c b a | a b c d | d c b a); by default border pixels are
+            replicated.
     """
     if sigma == 0.0:
         return torch.eye(size)

@@ -1,4 +1,4 @@
-"""Frost: photographs of frosted glass laid over the images."""
+"""Frost: photographs of frosted glass blended with the images."""
 
 import io
 import math
@@ -21,7 +21,7 @@ from felbo.data.registry import source_info
 __all__ = ["frost", "load_textures"]
 
 IMAGE_AND_FROST_WEIGHT = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))
-# At 32 × 32 pixels the textures are shrunk to a fifth, reading the middle of five pixels each way.
+# For 32 × 32 pixels the textures are subsampled by 5 along each axis, taking the middle pixel.
 SHRINKAGE = 5
 
 
@@ -31,7 +31,7 @@ def frost(
     """A x + b f with f a random crop of a random texture, drawn for each image.
 
     The published script has six textures and draws one of the first five; all six are drawn here.
-    Images too large for a texture shrunk to a fifth take it shrunk less, or enlarged.
+    For images larger than a texture subsampled by 5, it is subsampled less, or enlarged.
 
     Args:
         x: [N, 3, H, W] in [0, 1].
@@ -55,7 +55,7 @@ def frost(
 
 
 def _fit(texture: Tensor, height: int, width: int) -> Tensor:
-    """The texture [3, ≥ height, ≥ width] in [0, 1] at the scale that suits the images."""
+    """Resize a texture to [3, ≥ height, ≥ width] in [0, 1]."""
     rows, columns = texture.shape[1:]
     step = min(SHRINKAGE, rows // height, columns // width)
     if step >= 1:
@@ -67,10 +67,10 @@ def _fit(texture: Tensor, height: int, width: int) -> Tensor:
 
 
 def load_textures(root: str | PathLike[str] | None = None) -> tuple[Tensor, ...]:
-    """The six published textures as uint8 [3, h, w], downloaded where missing, md5 checked.
+    """Load the six published textures as uint8 [3, h, w]; missing ones are downloaded.
 
     Raises:
-        MissingDataError: A texture is neither here nor to be had from the publisher.
+        MissingDataError: A texture is missing and could not be downloaded.
         CorruptDataError: A file is not the published one.
     """
     base = data_root(root)
@@ -90,7 +90,7 @@ def load_textures(root: str | PathLike[str] | None = None) -> tuple[Tensor, ...]
     return _decode(base)
 
 
-@lru_cache(maxsize=1)  # 95 corruptions in a row need the textures five times
+@lru_cache(maxsize=1)  # a full run of 95 corruptions uses the textures five times
 def _decode(base: Path) -> tuple[Tensor, ...]:
     info = source_info("frost")
     remedy = f"Run `{fetch_command(info.name, base)}` to replace it."

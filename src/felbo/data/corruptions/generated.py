@@ -1,4 +1,4 @@
-"""Corrupt a data set so that the result for an image depends on the seed and its place alone."""
+"""Corrupt a data set reproducibly: each result depends on the seed and the image's index only."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,7 +17,7 @@ from felbo.data.location import data_root
 
 __all__ = ["check_dataset", "check_limit", "clean_test_set", "generate"]
 
-# Part of what defines the images: other sizes give other random numbers.
+# Changing it changes the generated images, since each chunk has its own random numbers.
 CHUNK = 250
 
 
@@ -32,16 +32,16 @@ def generate(
 ) -> Iterator[Tensor]:
     """Yield the corrupted images in order, at most 250 at a time.
 
-    Each chunk has a generator of its own, seeded by (seed, corruption, severity, chunk). The first
-    images are therefore the same whatever the limit, and no corruption depends on another.
+    Each chunk has its own generator, seeded by (seed, corruption, severity, chunk). The first
+    images are therefore the same for every limit, and no corruption depends on another.
 
     Args:
         images: uint8 [N, 3, H, W].
         corruption: One of `felbo.data.CORRUPTIONS`.
         severity: 1 to 5.
-        seed: Any whole number from 0.
-        limit: Only the first so many images; `None` is all.
-        root: The data root, where frost finds its textures.
+        seed: A non-negative integer.
+        limit: Number of images, taken from the start; `None` is all.
+        root: The data root, for the textures of frost.
 
     Example:
         >>> images = torch.randint(256, (300, 3, 32, 32), dtype=torch.uint8)
@@ -59,25 +59,25 @@ def generate(
 
 
 def _generator(seed: int, corruption: str, severity: int, chunk: int) -> Generator:
-    # SeedSequence mixes its numbers well, so that neighbouring seeds are unrelated.
+    # SeedSequence hashes its numbers, so that neighbouring seeds give independent streams.
     numbers = [seed, crc32(corruption.encode()), severity, chunk]
     state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]))
 
 
 def clean_test_set(name: str, root: str | PathLike[str] | None = None) -> ImageData:
-    """The test images that the benchmark corrupts, kept in memory between calls."""
+    """Load the test images that the benchmark corrupts, cached between calls."""
     check_dataset(name)
     return _load_test_set(name, data_root(root))
 
 
-@lru_cache(maxsize=1)  # 95 corruptions in a row start from the same images
+@lru_cache(maxsize=1)  # a full run of 95 corruptions starts from the same images
 def _load_test_set(name: str, base: Path) -> ImageData:
     return load(name, "test", base)
 
 
 def check_limit(limit: int | None, available: int) -> int:
-    """The number of images to take, which is not to exceed those there are."""
+    """Return the number of images to use; raise if the limit exceeds those available."""
     if limit is None:
         return available
     if not 1 <= limit <= available:
@@ -86,7 +86,7 @@ def check_limit(limit: int | None, available: int) -> int:
 
 
 def check_dataset(name: str) -> None:
-    """Refuse a data set that the benchmark does not corrupt.
+    """Raise ValueError for a data set that is not in the benchmark.
 
     Example:
         >>> check_dataset("mnist")

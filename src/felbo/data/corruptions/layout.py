@@ -1,4 +1,4 @@
-"""The files of CIFAR-10-C and CIFAR-100-C: one array for each corruption, and one of labels.
+"""Read the files of CIFAR-10-C and CIFAR-100-C: one array per corruption, and one of labels.
 
 `<corruption>.npy` is uint8 [5 N, H, W, 3], N images at severity 1, the same at severity 2, and so
 on; `labels.npy` has the 5 N labels. The published ones have N = 10,000. CIFAR-10-C is at
@@ -30,19 +30,19 @@ LABELS = "labels.npy"
 def read_images(
     folder: Path, corruption: str, severity: int, info: DatasetInfo, count: int, limit: int
 ) -> Tensor:
-    """The first `limit` images of one severity, uint8 [limit, 3, H, W].
+    """Read the first `limit` images of one severity, uint8 [limit, 3, H, W].
 
     Args:
-        folder: Where the files are.
+        folder: Folder of the files.
         corruption: One of `felbo.data.CORRUPTIONS`.
         severity: 1 to 5.
         info: The clean data set.
-        count: N, the images of each severity.
+        count: N, the number of images per severity.
         limit: At most N.
 
     Raises:
         MissingDataError: No such file.
-        CorruptDataError: Not an array of that shape and type, or cut short.
+        CorruptDataError: Not an array of that shape and type, or truncated.
     """
     path = folder / f"{corruption}.npy"
     array = _open(path, info)
@@ -61,11 +61,11 @@ def read_images(
 
 
 def read_labels(folder: Path, info: DatasetInfo) -> Tensor:
-    """The labels int64 [N] of one severity, which all severities share.
+    """Read the labels int64 [N], which are the same for all severities.
 
     Raises:
         MissingDataError: No such file.
-        CorruptDataError: Not five times the same labels of the data set's classes.
+        CorruptDataError: Not valid labels, or not the same labels for all five severities.
     """
     path = folder / LABELS
     array = _open(path, info)
@@ -95,7 +95,7 @@ def _open(path: Path, info: DatasetInfo) -> np.ndarray[Any, Any]:
             f"{info.name} --out {path.parent}`, or pass published=False to generate the images."
         )
     try:
-        # Memory-mapped: a file has 154 MB, of which one severity or less is wanted.
+        # Memory-mapped: a file has 154 MB, of which at most one severity is read.
         array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise CorruptDataError(
@@ -106,6 +106,6 @@ def _open(path: Path, info: DatasetInfo) -> np.ndarray[Any, Any]:
 
 def _remedy(info: DatasetInfo) -> str:
     return (
-        f"Get it anew from {HOMEPAGES[info.name]}, or delete it and write it with "
+        f"Download it again from {HOMEPAGES[info.name]}, or delete it and write it with "
         f"`felbo data corrupt {info.name}`."
     )

@@ -1,4 +1,4 @@
-"""What `felbo data corrupt` has written to a folder, so that it can carry on and be checked."""
+"""Manifest of the files written by `felbo data corrupt`, used to resume and to verify."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ MANIFEST = "felbo.json"
 
 @dataclass
 class Manifest:
-    """How the images in a folder were made, and the md5 of each file.
+    """Data set, seed and number of images of a folder, and the md5 of each file.
 
     Attributes:
         dataset: The clean data set.
@@ -31,7 +31,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest | None":
-        """The manifest in `folder`; None where there is none, as in the published folders."""
+        """Read the manifest in `folder`; None if there is none, as in the published folders."""
         path = folder / MANIFEST
         if not path.is_file():
             return None
@@ -46,17 +46,17 @@ class Manifest:
             ) from error
 
     def write(self, folder: Path) -> None:
-        """Replace the manifest in `folder` in one step."""
+        """Write the manifest to `folder`, replacing an older one atomically."""
         part = folder / f"{MANIFEST}.part"
         part.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         os.replace(part, folder / MANIFEST)
 
     def describes_same_images(self, other: "Manifest") -> bool:
-        """Whether data set, seed and number of images agree."""
+        """Return True if data set, seed and number of images agree."""
         return (self.dataset, self.seed, self.count) == (other.dataset, other.seed, other.count)
 
 
 def md5_of(path: Path) -> str:
-    """The md5 of a file, read in pieces."""
+    """Return the md5 of a file, read in chunks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

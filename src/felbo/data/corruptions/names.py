@@ -1,4 +1,4 @@
-"""The names of the corruptions, as the published files spell them, and their severities.
+"""Names of the corruptions, as in the published files, and their severities.
 
 Source: D. Hendrycks and T. Dietterich, "Benchmarking Neural Network Robustness to Common
 Corruptions and Perturbations", ICLR 2019, https://arxiv.org/abs/1903.12261. All severity constants
@@ -33,14 +33,14 @@ BENCHMARK_CORRUPTIONS = (
     "pixelate",
     "jpeg_compression",
 )
-# Published beside the benchmark, for choosing hyperparameters without touching its fifteen.
+# Published along with the benchmark, for choosing hyperparameters without using its fifteen.
 EXTRA_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 CORRUPTIONS = BENCHMARK_CORRUPTIONS + EXTRA_CORRUPTIONS
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
 def check_names(corruption: str, severity: int) -> None:
-    """Refuse a corruption or a severity that the benchmark does not have.
+    """Raise ValueError for a corruption or a severity that the benchmark does not have.
 
     Example:
         >>> check_names("gausian_noise", 1)

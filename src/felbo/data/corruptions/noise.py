@@ -12,25 +12,25 @@ SPECKLE_STD = (0.06, 0.1, 0.12, 0.16, 0.2)
 
 
 def gaussian_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """X + σ ε with ε ~ N(0, 1)."""
+    """Additive Gaussian noise, x + σ ε with ε ~ N(0, 1)."""
     return x + GAUSSIAN_STD[severity - 1] * _normal(x, generator)
 
 
 def shot_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """N / λ with n ~ Poisson(λ x): a white pixel counts λ photons on average."""
+    """Poisson noise, n / λ with n ~ Poisson(λ x): a white pixel counts λ photons on average."""
     photons = PHOTONS[severity - 1]
     return torch.poisson(photons * x, generator=generator) / photons
 
 
 def impulse_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """Each value becomes 0 or 1 with probability p / 2 each, and stays otherwise."""
+    """Salt-and-pepper noise: each value becomes 0 or 1 with probability p / 2 each."""
     share = IMPULSE_SHARE[severity - 1]
     u = torch.rand(x.shape, generator=generator)
     return x.masked_fill(u < share, 1.0).masked_fill_(u < share / 2, 0.0)
 
 
 def speckle_noise(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """X + σ x ε with ε ~ N(0, 1): the brighter, the noisier."""
+    """Multiplicative Gaussian noise, x + σ x ε with ε ~ N(0, 1)."""
     return x + SPECKLE_STD[severity - 1] * x * _normal(x, generator)
 
 

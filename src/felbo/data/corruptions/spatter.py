@@ -39,7 +39,7 @@ SPATTER = (
 def spatter(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
     """Water adds light, x + m · colour; mud covers, (1 − m) x + m · colour.
 
-    m [N, 1, H, W] says how much liquid there is: for water the drops with their shading
+    m [N, 1, H, W] is the amount of liquid: for water the drops with their shading
     (:func:`felbo.data.corruptions.drops.drop_shading`), for mud the drops with a soft edge.
     """
     c = SPATTER[severity - 1]

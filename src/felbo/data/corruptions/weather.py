@@ -16,7 +16,7 @@ LUMA = (0.299, 0.587, 0.114)
 
 
 class _Snow(NamedTuple):
-    """Flakes: N(mean, std), enlarged, only above the threshold, smeared; picture: faded."""
+    """Flakes: N(mean, std), enlarged, thresholded, motion-blurred; `kept`: weight of the image."""
 
     mean: float
     std: float
@@ -51,7 +51,7 @@ def plasma(count: int, size: int, decay: float, generator: Generator | None) -> 
 
     Starting from a single point, the middle of each square, then that of each edge, becomes the
     mean of its four neighbours plus a uniform displacement. Its amplitude falls by decay² with each
-    halving of the grid: the published form multiplies a uniform number of width w by w once more.
+    halving of the grid: the published code multiplies a uniform number of width w by w once more.
 
     Args:
         count: Number of landscapes N.
@@ -85,9 +85,9 @@ def _displaced(sum_of_four: Tensor, amplitude: float, generator: Generator | Non
 
 
 def snow(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
-    """A whitened picture, k x + (1 − k) max(x, 1.5 · grey + 0.5), under flakes f and f turned 180°.
+    """Whitened image k x + (1 − k) max(x, 1.5 · grey + 0.5), plus flakes f and f turned by 180°.
 
-    Flakes are normal numbers, enlarged, cut off below a threshold and smeared downwards by
+    Flakes are normal numbers, enlarged, set to 0 below a threshold and blurred by
     :func:`felbo.data.corruptions.blur.smear` along a direction between −135° and −45°.
     """
     c = SNOW[severity - 1]
@@ -95,7 +95,7 @@ def snow(x: Tensor, severity: int, generator: Generator | None) -> Tensor:
     flakes = c.mean + c.std * torch.randn(count, 1, height, width, generator=generator)
     flakes = zoom(flakes, c.zoom)
     flakes = torch.where(flakes < c.threshold, 0.0, flakes.clamp(0.0, 1.0))
-    flakes = (flakes * 255.0).floor_() / 255.0  # an image of bytes in the published form
+    flakes = (flakes * 255.0).floor_() / 255.0  # the published code converts to bytes here
     degrees = 90.0 * torch.rand(count, generator=generator) - 135.0
     flakes = smear(flakes, c.radius, c.sigma, degrees)
     grey = (x * torch.tensor(LUMA).view(1, 3, 1, 1)).sum(1, keepdim=True)

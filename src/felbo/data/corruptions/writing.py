@@ -1,4 +1,4 @@
-"""Write corrupted test images in the layout of CIFAR-10-C: whole files only, resumable."""
+"""Write corrupted test images in the layout of CIFAR-10-C; atomic per file, resumable."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -29,25 +29,25 @@ def write_corrupted(
     corruptions: Sequence[str] = CORRUPTIONS,
     advance: Callable[[str, int], None] = lambda corruption, images: None,
 ) -> list[Path]:
-    """Write `labels.npy` and `<corruption>.npy` for each corruption; leave good files alone.
+    """Write `labels.npy` and `<corruption>.npy` for each corruption; existing good files are kept.
 
-    A file is written beside its place and moved there when whole. `felbo.json` records seed, number
-    of images and md5, by which files of an earlier run are recognised.
+    A file is written under a temporary name and renamed when complete. `felbo.json` records seed,
+    number of images and md5, by which files of an earlier run are recognised.
 
     Args:
         name: `"cifar10"` or `"cifar100"`.
-        out: The folder; `<data root>/CIFAR-10-C` makes it what `felbo.data.corrupted` reads.
+        out: The folder; `felbo.data.corrupted` reads `<data root>/CIFAR-10-C`.
         root: The data root of the clean images and of the textures of frost.
         seed: Seed of the random numbers.
-        limit: Only the first so many test images.
-        corruptions: Which to write.
-        advance: Called with a corruption and a number of images whenever so many are done.
+        limit: Number of test images, taken from the start; `None` is all.
+        corruptions: The corruptions to write.
+        advance: Progress callback, called with a corruption and a number of finished images.
 
     Returns:
-        The files written by this call, without those that were there.
+        The files written by this call, without those that existed before.
 
     Raises:
-        CorruptDataError: A file is there that this call, run before, would not have written.
+        CorruptDataError: An existing file differs from what this call would write.
     """
     for corruption in corruptions:
         check_names(corruption, SEVERITIES[0])
@@ -86,7 +86,7 @@ def _open_manifest(folder: Path, wanted: Manifest) -> Manifest:
 
 
 def _is_written(path: Path, manifest: Manifest) -> bool:
-    """Whether the file is there and good; one that is there and is not is an error."""
+    """Return True if the file exists with the recorded md5; raise if its md5 differs."""
     if not path.exists():
         return False
     md5, recorded = md5_of(path), manifest.md5.get(path.name)
@@ -107,7 +107,7 @@ def _corrupted_array(
     root: str | PathLike[str] | None,
     advance: Callable[[str, int], None],
 ) -> np.ndarray[Any, Any]:
-    """The images of one corruption as they are stored, uint8 [5 N, H, W, 3]."""
+    """Generate the images of one corruption in the stored layout, uint8 [5 N, H, W, 3]."""
     _, channels, height, width = images.shape
     size = (len(SEVERITIES) * manifest.count, height, width, channels)
     array = np.empty(size, dtype=np.uint8)
@@ -126,7 +126,7 @@ def _save(array: np.ndarray[Any, Any], path: Path, manifest: Manifest) -> Path:
         with part.open("wb") as stream:
             np.save(stream, array, allow_pickle=False)
         manifest.md5[path.name] = md5_of(part)
-        # First the manifest: a file that it does not know would be refused after an interruption.
+        # Manifest first: after an interruption, a file without an entry would be refused.
         manifest.write(path.parent)
         os.replace(part, path)
     finally:
