@@ -73,7 +73,10 @@ PROMISES = {
         "priors/test_constant.py::test_a_change_counts_from_the_next_call_on_however_it_is_made",
         "priors/test_classifier.py::test_every_call_asks_again_and_settings_may_change",
         "priors/test_classifier.py::test_a_refitted_estimator_counts_at_once",
+        "priors/test_constant.py::test_the_concentration_is_a_copy_of_what_was_given",
+        "priors/test_constant.py::test_nobody_changes_a_prior_through_what_it_returned",
         "measurement/test_grid.py::test_an_integer_batch_does_not_collapse_the_grid",
+        "measurement/test_grid.py::test_a_floating_batch_lends_its_dtype_and_nobody_moves_the_grid",
     ],
     "modes of torch and threads change nothing": [
         "objectives/test_torch_modes.py::test_inference_mode",
