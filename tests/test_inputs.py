@@ -148,7 +148,7 @@ def test_labels_of_any_whole_kind(dtype):
 
 def test_labels_that_are_no_whole_numbers_are_refused():
     for labels in (torch.tensor([0.5]), np.array([np.nan]), torch.tensor([torch.inf])):
-        with pytest.raises(TypeError, match="values that are no integers"):
+        with pytest.raises(TypeError, match="values that are not integers"):
             as_labels(labels)
     with pytest.raises(TypeError, match="LabelEncoder"):
         as_labels(["cat", "dog"])
