@@ -15,6 +15,8 @@ from felbo.evaluation import predict
 from felbo.models import MAP, ConcentrationNetwork, Ensemble, MCDropout
 from felbo.networks import mlp
 
+from .. import oracle
+
 
 @pytest.fixture
 def networks():
@@ -107,7 +109,7 @@ def test_models_of_one_function_show_no_epistemic_uncertainty(x, num_samples):
 @pytest.mark.parametrize(
     ("classes", "smoothing", "items"), [(10_000, 1e-4, 40), (21_841, 1e-4, 20), (100, 1e-6, 2000)]
 )
-@pytest.mark.parametrize("noise", [1.0, 0.1, 1e-3])
+@pytest.mark.parametrize("noise", [30.0, 1.0, 0.1, 1e-3])
 def test_float32_has_the_precision_of_float64(classes, smoothing, items, noise):
     logits = 8 * torch.randn(items, classes) + noise * torch.randn(5, items, classes)
     found = predict(Fixed(logits), torch.arange(items)[:, None], smoothing=smoothing)
@@ -115,6 +117,10 @@ def test_float32_has_the_precision_of_float64(classes, smoothing, items, noise):
     expected = dirichlet.fit(draws, max_precision=1e6).precision
     assert found.precision.dtype == torch.float32
     torch.testing.assert_close(found.precision.double(), expected, rtol=1e-3, atol=0)
+    # Both use the spread of the library; an infinite one would give the least precision.
+    for item in found.precision.argsort()[:5].tolist():
+        exact = oracle.maximiser(draws[:, item], classes, 1e6)
+        assert found.precision[item].item() == pytest.approx(exact, rel=1e-3)
     assert found.concentration.isfinite().all()
 
 
