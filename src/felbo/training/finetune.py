@@ -13,14 +13,14 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
 
-from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
+from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
 from felbo.random import torch_seed
 from felbo.training.loop import MakeOptimizer, fit
-from felbo.training.sources import Data, split_labels
+from felbo.training.sources import Data
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
