@@ -187,7 +187,9 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
         gain = late(ours) - late(cooled)
         text = f"{kind}: corrupted, better than after temperature scaling ({gain:+.2f})"
         found.append(Claim(text, gain > 0.0))
-        for where, names, least in (("near", NEAR, 0.01), ("far", FAR, 0.03)):
+        # Noise is among the points that "everywhere" is trained with, so it is no unknown shift.
+        unseen = ("far, without noise", FAR[:-1], 0.03)
+        for where, names, least in (("near", NEAR, 0.01), ("far", FAR, 0.03), unseen):
             gains = [value[f"auroc_{n}", ours, 0.0] - value[f"auroc_{n}", kind, 0.0] for n in names]
             text = f"{kind}: {where} AUROC better by {100 * least:g} points"
             found.append(Claim(f"{text} ({100 * fmean(gains):+.1f})", fmean(gains) >= least))
