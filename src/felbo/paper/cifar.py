@@ -79,7 +79,10 @@ def trained_model(
         point = trained_model(dataset, "MAP", seed, settings)
         return fitted_laplace(network_of(point), dataset, settings["train_size"])
     slug = name.lower().replace(" ", "-").replace("(", "").replace(")", "")
-    own = {key: settings[key] for key in (*PAPER, "kl_scale")}
+    own = {key: settings[key] for key in PAPER}
+    if "fVI" in name:  # the same name with another weight of the KL is another training
+        own["kl_scale"] = settings["kl_scale"]
+        slug += f"-kl{own['kl_scale']:g}"
     return trained(
         f"{dataset}/{own['network']}-{own['width']}/{slug}-{seed}",
         {**own, "dataset": dataset, "name": name, "seed": seed},

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save
 
 from felbo._files import write_atomically
 from felbo.models import StochasticClassifier
+from felbo.paper.fingerprint import fingerprint
 
 _folder: ContextVar[Path] = ContextVar("_folder", default=Path("runs"))
 
@@ -36,7 +37,8 @@ def trained(
 ) -> StochasticClassifier:
     """Return a model trained with these settings: read from its file, or trained now and kept.
 
-    A file that is damaged, or was made with other settings, is replaced.
+    A file that is damaged, or was made with other settings or by other code of the study, is
+    replaced.
 
     Args:
         name: of the file, such as ``"cifar10/map-fvi-0"``.
@@ -45,7 +47,8 @@ def trained(
         train: trains it in place.
     """
     path = _folder.get() / "trained" / f"{name}.safetensors"
-    stamp = json.dumps(settings, sort_keys=True)
+    code = {"build": fingerprint(build), "train": fingerprint(train)}
+    stamp = json.dumps({**settings, "code": code}, sort_keys=True)
     model = build()
     if _stamp_of(path) != stamp:
         train(model)
