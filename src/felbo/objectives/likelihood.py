@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from felbo import fused
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
@@ -14,11 +14,10 @@ from felbo.objectives.forward import checked
 
 def expected_nll(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean over draws and items of ``−log softmax_y`` for ``logits [M, B, K]``, ``labels [B]``."""
-    draws, batch, classes = logits.shape
+    _, batch, classes = logits.shape
     check_label_kind(labels, batch)
-    targets = labels.long().repeat(draws) if draws > 1 else labels.long()
     try:
-        return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=NO_LABEL)
+        return fused.cross_entropy(logits, labels.long(), ignore_index=NO_LABEL)
     except IndexError:
         # Only after a failure: checking labels in every step would cost as much as the loss.
         check_label_range(labels, classes)
