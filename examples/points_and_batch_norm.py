@@ -60,7 +60,7 @@ def running_statistics(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) 
     return felbo.Loss(nll + WEIGHT * kl, nll, kl)
 
 
-def main() -> None:
+def main(seeds: int = 3, epochs: int = 30) -> dict[str, list[float]]:
     x, y, test_x, test_y = data()
     together = felbo.FunctionSpaceELBO(
         felbo.UniformPrior(10), len(x), measurement=elsewhere, kl_weight=WEIGHT
@@ -71,16 +71,17 @@ def main() -> None:
         "running statistics": running_statistics,
     }
     print(f"{'':22}{'accuracy':>10}{'log-lik.':>10}{'ECE':>8}{'entropy elsewhere':>20}")
+    found: dict[str, list[float]] = {}
     for name, objective in objectives.items():
         rows = []
-        for seed in range(3):
+        for seed in range(seeds):
             felbo.seed_everything(seed)
             model = felbo.MAP(network())
             felbo.fit(
                 model,
                 objective,
                 (x, y),
-                epochs=30,
+                epochs=epochs,
                 batch_size=64,
                 learning_rate=3e-3,
                 seed=seed,
@@ -89,8 +90,10 @@ def main() -> None:
             scores = felbo.score(felbo.predict(model, test_x), test_y)
             away = felbo.predict(model, elsewhere(test_x)).total.mean().item()
             rows.append([scores.accuracy, scores.log_likelihood, scores.ece, away])
-        accuracy, likelihood, ece, away = torch.tensor(rows).mean(0).tolist()
+        found[name] = torch.tensor(rows).mean(0).tolist()
+        accuracy, likelihood, ece, away = found[name]
         print(f"{name:22}{accuracy:10.2f}{likelihood:10.3f}{ece:8.3f}{away:20.3f}")
+    return found
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ def test_points_elsewhere_draws_a_row_for_every_set(tmp_path):
         assert name == "the batch" or not torch.equal(points, rows["the batch"])
 
 
+def test_points_share_their_pass_with_the_batch_for_a_reason():
+    found = load("points_and_batch_norm").main(seeds=1, epochs=10)
+    _, plain, _, sure = found["no prior"]
+    _, together, _, away = found["normalised together"]
+    _, apart, _, _ = found["running statistics"]
+    assert plain > together > apart
+    assert away > 2.0 > sure
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_says_how_to_run_it_and_has_a_test(path):
     assert f"python examples/{path.name}" in path.read_text()

@@ -18,6 +18,7 @@ from felbo.inputs import (
     logits_of,
     map_tensors,
     run,
+    split_labels,
     tensors,
 )
 
@@ -117,6 +118,20 @@ def test_two_logits_from_one_are_the_same_problem():
     torch.testing.assert_close(two.softmax(-1)[:, 1:], logit.sigmoid())
 
 
+def test_labels_come_second_or_by_name():
+    labels = torch.arange(3)
+    assert split_labels([A, labels]) == (A, labels)
+    assert split_labels({"a": A, "labels": labels, "b": A}) == ({"a": A, "b": A}, labels)
+    for batch, kind in (
+        (A, "Tensor"),
+        ([A, A, labels], "list .*'Tensor', 'Tensor', 'Tensor'"),
+        ({"a": A}, "dict"),
+        ((A, [1]), "tuple .*'Tensor', 'list'"),
+    ):
+        with pytest.raises(TypeError, match=rf"pair \(x, y\).* the loader gave a {kind}"):
+            split_labels(batch)
+
+
 def test_arrays_become_tensors_of_their_own_where_they_may_not_be_written():
     array = np.arange(6.0).reshape(3, 2)
     shared = as_inputs(array, torch.float64)
@@ -148,7 +163,7 @@ def test_labels_of_any_whole_kind(dtype):
 
 def test_labels_that_are_no_whole_numbers_are_refused():
     for labels in (torch.tensor([0.5]), np.array([np.nan]), torch.tensor([torch.inf])):
-        with pytest.raises(TypeError, match="values that are no integers"):
+        with pytest.raises(TypeError, match="values that are not integers"):
             as_labels(labels)
     with pytest.raises(TypeError, match="LabelEncoder"):
         as_labels(["cat", "dog"])

@@ -26,12 +26,14 @@ PROMISES = {
         "models/test_attention.py::test_draws_of_a_transformer_are_distributed_as_in_its_training",
         "models/test_attention.py::test_dropout_inside_attention_acts_in_draws_with_its_rate",
         "models/test_attention.py::test_inserted_dropout_reaches_the_inputs_of_attention_once",
+        "models/test_attention.py::test_a_mask_per_draw_is_refused_where_nothing_could_share_it",
         "models/test_attention.py::test_rank1_shares_the_projections_of_attention",
         "models/test_attention.py::test_rank1_refuses_networks_that_merge_or_move_the_batch",
         "models/test_wrapping.py::test_networks_that_were_compiled_and_run_get_their_dropout",
         "models/test_base.py::test_draws_that_agree_exactly_warn_once_in_evaluation",
     ],
-    "points elsewhere leave no trace in batch normalisation": [
+    "a network cannot tell points elsewhere from data by their normalisation": [
+        "objectives/test_forward.py::test_batch_and_points_see_the_same_draws_in_one_pass",
         "objectives/test_forward.py::"
         "test_points_by_themselves_leave_no_trace_in_batch_normalisation",
     ],
@@ -54,9 +56,11 @@ PROMISES = {
     "without smoothing, what is finite by definition is computed": [
         "objectives/test_function_space.py::"
         "test_without_smoothing_one_draw_is_exact_where_float32_underflows",
+        "objectives/test_function_space.py::test_saturated_draws_have_finite_losses_and_gradients",
     ],
     "outputs and points of another shape are refused": [
         "objectives/test_likelihood.py::test_more_rows_than_inputs_are_refused",
+        "objectives/test_checks.py::test_a_batch_without_items_is_refused",
         "objectives/test_forward.py::test_logits_of_another_shape_are_refused",
         "objectives/test_terms.py::test_points_that_do_not_fit_are_refused",
         "measurement/test_checks.py::test_points_that_do_not_fit_are_refused",
@@ -70,7 +74,10 @@ PROMISES = {
         "priors/test_constant.py::test_a_change_counts_from_the_next_call_on_however_it_is_made",
         "priors/test_classifier.py::test_every_call_asks_again_and_settings_may_change",
         "priors/test_classifier.py::test_a_refitted_estimator_counts_at_once",
+        "priors/test_constant.py::test_the_concentration_is_a_copy_of_what_was_given",
+        "priors/test_constant.py::test_nobody_changes_a_prior_through_what_it_returned",
         "measurement/test_grid.py::test_an_integer_batch_does_not_collapse_the_grid",
+        "measurement/test_grid.py::test_a_floating_batch_lends_its_dtype_and_nobody_moves_the_grid",
     ],
     "modes of torch and threads change nothing": [
         "objectives/test_torch_modes.py::test_inference_mode",
@@ -98,6 +105,7 @@ PROMISES = {
     ],
     "studies survive damaged, copied and unfinished files": [
         "paper/test_runner.py::test_a_damaged_cell_is_named_and_made_anew",
+        "paper/test_cells.py::test_a_damaged_file_is_named",
         "paper/test_runner.py::test_a_copied_cell_is_no_row_of_another_model",
         "paper/test_runner.py::test_a_table_is_never_half_written",
         "paper/test_runner.py::test_left_over_parts_are_removed",
@@ -149,9 +157,12 @@ PROMISES = {
     "networks that end in a softmax": [
         "models/test_wrapping.py::test_networks_that_end_in_probabilities_are_refused",
         "models/test_base.py::test_probabilities_as_outputs_warn_once",
+        "evaluation/test_predict.py::"
+        "test_a_network_in_a_list_that_gives_probabilities_is_warned_of",
     ],
     "a last batch of one": [
         "training/test_checks.py::test_a_last_batch_of_one_under_batch_normalisation",
+        "training/test_checks.py::test_a_last_batch_of_one_where_it_does_not_come_alone",
         "training/test_checks.py::test_a_last_batch_of_one_where_it_has_more_than_one_pixel",
     ],
     "fine-tuning the last layer with a number of draws": [
@@ -172,6 +183,7 @@ PROMISES = {
         "training/test_structures.py::test_every_structure_is_fine_tuned_as_one_tensor",
         "training/test_structures.py::test_objectives",
         "models/test_conformance_inputs.py::test_inputs_of_any_structure_are_the_same_function",
+        "models/test_laplace.py::test_batches_that_are_dicts_give_the_posterior_of_pairs",
     ],
     "a quick import": [
         "test_import.py::test_importing_felbo_takes_at_most_1_3_times_as_long_as_torch",

@@ -175,6 +175,19 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
     return tensor.to(dtype) if array.dtype.kind == "f" else tensor
 
 
+def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
+    """Return ``(x, y)`` of a loader's batch, which is a pair or a dict with ``"labels"``."""
+    if isinstance(batch, Mapping) and "labels" in batch:
+        return {key: part for key, part in batch.items() if key != "labels"}, batch["labels"]
+    if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
+        return batch[0], batch[1]
+    parts = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else ""
+    raise TypeError(
+        "A batch must be a pair (x, y) of inputs and a tensor of labels, or a dict with the labels "
+        f"under 'labels'; the loader gave a {type(batch).__name__} {parts}."
+    )
+
+
 def as_labels(y: Any) -> Tensor:
     """Convert labels ``[B]`` to an int64 tensor; raise for floats that are not integers."""
     labels = y if isinstance(y, Tensor) else torch.as_tensor(_label_array(y))

@@ -119,7 +119,7 @@ def test_a_single_draw_has_no_epistemic_score(recwarn):
         ({"ood": {"none": FAR[:0]}}, ValueError, "nothing to predict"),
         ({"ood": {"bad": FAR * torch.nan}}, ValueError, "not finite"),
         ({"test": (X, Y + 1)}, ValueError, "0 … 2"),
-        ({"coverages": (90,)}, ValueError, "share"),
+        ({"coverages": (90,)}, ValueError, "fraction"),
         ({"accuracies": (0.9,)}, ValueError, "per cent"),
     ],
 )

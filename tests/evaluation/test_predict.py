@@ -279,6 +279,14 @@ def test_draws_of_another_shape_are_refused(x, shape):
         predict(Wrong(), x)
 
 
+def test_a_network_in_a_list_that_gives_probabilities_is_warned_of(networks, x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predict(networks, x)
+    with pytest.warns(UserWarning, match="network in the list are probabilities"):
+        predict([networks[0], nn.Sequential(networks[1], nn.Softmax(-1))], x)
+
+
 def test_refuses_networks_that_do_not_fit_together(networks, x):
     with pytest.raises(ValueError, match=r"same number of classes, got \[3, 2\]"):
         predict([networks[0], mlp(4, (), 2)], x)

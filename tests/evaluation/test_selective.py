@@ -131,5 +131,5 @@ def test_fractions_and_per_cent_are_not_mixed_up():
     found = risk_coverage([0.1, 0.2], [True, True])
     with pytest.raises(ValueError, match="per cent"):
         found.coverage_at(0.95)
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="fraction"):
         found.accuracy_at(95)

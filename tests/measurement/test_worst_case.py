@@ -105,7 +105,7 @@ def test_what_it_cannot_work_with_is_refused():
         WorstCase()(x)
     with pytest.raises(ValueError, match="call it with a Comparison"):
         Mixture(Batch(), WorstCase(Noise()))(x)
-    with pytest.raises(TypeError, match=r"floating inputs, got torch\.int64"):
+    with pytest.raises(TypeError, match=r"floating-point inputs, got torch\.int64"):
         WorstCase()(torch.zeros(3, 4, dtype=torch.int64), LINEAR)
     with pytest.raises(ValueError, match=r"each of the 3 points.*got shape \[\]"):
         WorstCase()(x, Comparison(None, lambda points: points.sum()))

@@ -187,6 +187,22 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
         SubnetworkLaplace(mlp(2, (), 3)).fit(loader())
 
 
+def test_batches_that_are_dicts_give_the_posterior_of_pairs():
+    network, (x, y) = mlp(2, (4,), 3), data()
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, points):
+            return self.network(points)
+
+    items = [{"points": point, "labels": label} for point, label in zip(x, y, strict=True)]
+    named = SubnetworkLaplace(Named(), size=5).fit(DataLoader(items, batch_size=16))
+    torch.testing.assert_close(named.scale, SubnetworkLaplace(network, size=5).fit(loader()).scale)
+
+
 def test_refuses_wrong_settings_and_an_unfitted_prediction():
     network = mlp(2, (), 3)
     with pytest.raises(ValueError, match="'last' or 'largest', got 'first'"):

@@ -77,3 +77,12 @@ def test_a_large_weight_on_the_batch_is_warned_of_once():
         FunctionSpaceELBO(UniformPrior(3), 50)(model, x[:1], y[:1])
         FunctionSpaceELBO(UniformPrior(3), 50, kl_weight=0.01)(model, x, y)
         FunctionSpaceELBO(UniformPrior(3), 50, torch.neg, kl_weight=1.0)(model, x, y)
+
+
+def test_a_larger_batch_in_validation_does_not_weaken_the_prior():
+    model, x, y = case()
+    objective = FunctionSpaceELBO(UniformPrior(3), 1000)
+    objective(model, x[:16], y[:16])
+    with torch.no_grad():
+        objective(model, x, y)
+    assert weight_of(objective(model, x[:16], y[:16])) == pytest.approx(1 / 16)

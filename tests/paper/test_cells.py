@@ -128,6 +128,7 @@ def whole_cell(tmp_path):
         lambda text: text[:-20],
         lambda text: text.replace("observations", "obs"),
         lambda text: text.replace("[[", "[[[1], "),
+        lambda text: text.replace('[["m", 0.5, 0.0]]', "[]"),
         lambda text: text.replace("0.5", "null"),
         lambda text: text.replace('["m"', "[7"),
         lambda text: text.replace("0.5", '"left"'),

@@ -154,7 +154,7 @@ def test_labels_that_are_no_whole_numbers_are_refused_without_their_order(labels
         ([1, 2], {}, "not within 0 … 1"),
         ([-1, 1], {"num_classes": 2}, "not within 0 … 1"),
         ([0, 5], {"num_classes": 5}, "not within 0 … 4"),
-        (["a", "b"], {"classes": ["a", "c"]}, r"knows the labels \['b'\]"),
+        (["a", "b"], {"classes": ["a", "c"]}, r"has the labels \['b'\]"),
         (["a", "b"], {"classes": ["a", "b", "a"]}, "name each label once"),
         (["a", "b"], {"classes": ["a", "b"], "num_classes": 3}, "names 2 labels, num_classes is 3"),
     ],

@@ -99,6 +99,28 @@ def test_a_last_batch_of_one_under_batch_normalisation(loader):
         fit(felbo.MAP(net), given, **options)
 
 
+def test_a_last_batch_of_one_where_it_does_not_come_alone():
+    """With points beside it, or for every member of a rank-1 model."""
+    measurement = felbo.measurement.Mixture(felbo.measurement.Batch(), torch.neg)
+    fit(felbo.MAP(normalised()), data(49), elbo(measurement=measurement), batch_size=16)
+    model = felbo.Rank1(normalised(), members=4)
+    fit(model, data(49), elbo(num_samples=4), batch_size=16)
+
+
+def test_objectives_may_use_the_inputs_as_they_like():
+    x, y = data()
+
+    def weighted(model, inputs, labels):
+        features, weights = inputs
+        nll = nn.functional.cross_entropy(model(features)[0], labels, reduction="none")
+        loss = (weights * nll).mean()
+        return felbo.Loss(loss, loss, 0 * loss)
+
+    history = fit(felbo.MAP(normalised()), ((x, torch.ones(50)), y), weighted, batch_size=10)
+    assert history.nll[-1] < history.nll[0]
+    refused(felbo.MAP(network()), ((x, x[:, 0]), y + 1), IndexError, "out of bounds", weighted)
+
+
 def test_a_last_batch_of_one_where_it_has_more_than_one_pixel():
     def pictures(size, pixels):
         return torch.randn(size, 1, pixels, pixels), torch.arange(size) % 2

@@ -170,3 +170,12 @@ def test_refuses_what_it_cannot_tune():
         tune(nn.Sequential(nn.LayerNorm(2)), layers="last")
     with pytest.raises(TypeError, match="network, data and objective in this order"):
         felbo.finetune(network(), elbo(), data())
+
+
+def test_the_default_objective_sees_augmented_inputs_and_leaves_the_generator_alone():
+    x, y = data()
+    net, wide, options = network(), (torch.cat([x, x], 1), y), {"epochs": 1, "seed": 0}
+    before = torch.get_rng_state()
+    for given in (wide, DataLoader(TensorDataset(*wide), 16, shuffle=True)):
+        felbo.finetune(net, given, augment=lambda b: b[:, :2], progress=False, **options)
+        assert torch.equal(torch.get_rng_state(), before)

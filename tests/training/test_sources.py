@@ -12,7 +12,7 @@ from torch.utils.data import (
 )
 
 from felbo.training.devices import best_device
-from felbo.training.sources import as_batches, split_labels
+from felbo.training.sources import as_batches
 
 X, Y = torch.arange(46.0).reshape(23, 2), torch.arange(23)
 DATA = TensorDataset(X, Y)
@@ -58,16 +58,3 @@ def test_sizes_of_full_and_last_batches(data, batch_size, full, last):
 def test_datasets_are_shuffled_and_streams_keep_their_order():
     assert [y.tolist() for _, y in batches(DATA, 23)] != [list(range(23))]
     assert [y.tolist() for _, y in batches(Stream(), 23)] == [list(range(23))]
-
-
-def test_labels_come_second_or_by_name():
-    assert split_labels([X, Y]) == (X, Y)
-    assert split_labels({"a": X, "labels": Y, "b": X}) == ({"a": X, "b": X}, Y)
-    for batch, kind in (
-        (X, "Tensor"),
-        ([X, X, Y], "list .*'Tensor', 'Tensor', 'Tensor'"),
-        ({"a": X}, "dict"),
-        ((X, [1]), "tuple .*'Tensor', 'list'"),
-    ):
-        with pytest.raises(TypeError, match=rf"pair \(x, y\).* the loader gave a {kind}"):
-            split_labels(batch)

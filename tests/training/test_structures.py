@@ -154,6 +154,10 @@ OBJECTIVES = {
         felbo.ConcentrationNetwork,
         lambda: felbo.BeliefMatching(felbo.UniformPrior(2)),
     ),
+    "prior network": (
+        felbo.ConcentrationNetwork,
+        lambda: felbo.PriorNetwork(felbo.measurement.Augmented(negated)),
+    ),
     "evidential": (felbo.ConcentrationNetwork, lambda: felbo.Evidential(annealing_steps=10)),
 }
 

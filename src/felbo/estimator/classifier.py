@@ -63,7 +63,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
     Example:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
-        >>> classifier = FunctionSpaceClassifier(epochs=5, random_state=0).fit(X, y)
+        >>> classifier = FunctionSpaceClassifier(epochs=20, random_state=0).fit(X, y)
         >>> classifier.predict_dirichlet(X[:2]).shape
         (2, 3)
         >>> far = X + 5 * X.std(0)

@@ -16,6 +16,7 @@ from felbo.evaluation.batches import input_batches
 from felbo.evaluation.prediction import Prediction, Spread, concatenate, summarise
 from felbo.inputs import Inputs, explained, run, tensors
 from felbo.models import StochasticClassifier, evaluation_mode, unwrap
+from felbo.models.base import warn_of_probabilities
 from felbo.objectives.forward import checked
 from felbo.random import torch_seed
 
@@ -162,6 +163,8 @@ def _member_logits(networks: Sequence[nn.Module], batch: Inputs) -> Tensor:
         raise ValueError(
             f"All networks must give logits for the same number of classes, got {classes} classes."
         )
+    for part in logits:
+        warn_of_probabilities(part, "a network in the list")
     return torch.stack(logits)
 
 

@@ -53,7 +53,6 @@ class Grid(MeasurementSet):
             low + step * torch.arange(n) for (low, _), n in zip(bounds, self.shape, strict=True)
         ]
         self._points = torch.cartesian_prod(*axes).reshape(-1, len(axes))
-        self._converted = self._points
 
     @property
     def points(self) -> Tensor:
@@ -63,12 +62,9 @@ class Grid(MeasurementSet):
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Tensor:
         """Return the grid ``[S, D]`` on the batch's device, in its dtype if floating-point.
 
-        For an integer batch the grid keeps its own dtype, since its points would be rounded. While
-        device and dtype of the batches do not change, the same tensor is returned in every step,
-        so that priors can cache their result.
+        For an integer batch the grid keeps its own dtype, since its points would be rounded.
         """
         x = one_tensor(x, "Grid")
         dtype = x.dtype if x.is_floating_point() else self._points.dtype
-        if (dtype, x.device) != (self._converted.dtype, self._converted.device):
-            self._converted = self._points.to(x.device, dtype)
-        return self._converted
+        # A copy, so that nobody moves the grid by changing the points in place.
+        return self._points.to(x.device, dtype, copy=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from felbo.inputs import Inputs, map_tensors, run
+from felbo.inputs import Inputs, map_tensors, run, split_labels
 
 
 def full_posterior(
@@ -21,7 +21,7 @@ def full_posterior(
     Args:
         network: in evaluation mode, at the trained weights w*.
         indices: positions of the chosen weights among the parameters that require a gradient.
-        loader: yields batches ``(x, y)``.
+        loader: yields batches ``(x, y)``, or dicts with the labels under ``"labels"``.
 
     Returns:
         A square root of the covariance, ``[size, size]``, and λ.
@@ -58,7 +58,7 @@ class _Batches:
         self.loader, self.dataset = loader, loader.dataset
 
     def __iter__(self) -> Iterator[tuple[_Items, Tensor]]:
-        for x, y in self.loader:
+        for x, y in map(split_labels, self.loader):
             yield _Items(x), y
 
 

@@ -101,7 +101,7 @@ class StochasticClassifier(nn.Module, ABC):
         """
         if not self._values_seen and not torch.compiler.is_compiling():
             self._values_seen = True
-            self._warn_of_probabilities(draws.detach())
+            warn_of_probabilities(draws.detach(), f"the network in this {type(self).__name__}")
         unseen = not (self._spread_seen or self.training) and len(draws) > 1
         if unseen and self.is_random and not torch.compiler.is_compiling():
             self._spread_seen = True
@@ -136,17 +136,6 @@ class StochasticClassifier(nn.Module, ABC):
             if isinstance(module, self.always_training):
                 module.training = True
 
-    def _warn_of_probabilities(self, draws: Tensor) -> None:
-        tolerance = max(1e-6, 4 * torch.finfo(draws.dtype).eps)
-        sums = (draws.sum(-1) - 1).abs() <= tolerance
-        if draws.numel() and _holds((draws >= 0).all() & sums.all()):
-            warnings.warn(
-                f"The outputs of the network in this {type(self).__name__} are probabilities: they "
-                "are positive and sum to one. felbo takes logits and applies softmax itself; "
-                "leave out the network's last softmax.",
-                stacklevel=2,
-            )
-
     def _warn_of_equal_draws(self, draws: Tensor) -> None:
         if draws.numel() and _holds((draws == draws[:1]).all()):
             warnings.warn(
@@ -154,6 +143,23 @@ class StochasticClassifier(nn.Module, ABC):
                 f"shows no uncertainty. {self.reason_for_equal_draws}",
                 stacklevel=2,
             )
+
+
+def warn_of_probabilities(logits: Tensor, source: str) -> None:
+    """Warn if logits ``[..., K]`` are positive and sum to one.
+
+    Args:
+        logits: outputs of a network.
+        source: what gave them, as the warning calls it.
+    """
+    tolerance = max(1e-6, 4 * torch.finfo(logits.dtype).eps)
+    sums = (logits.sum(-1) - 1).abs() <= tolerance
+    if logits.numel() and _holds((logits >= 0).all() & sums.all()):
+        warnings.warn(
+            f"The outputs of {source} are probabilities: they are positive and sum to one. felbo "
+            "takes logits and applies softmax itself; leave out the network's last softmax.",
+            stacklevel=3,
+        )
 
 
 def _holds(condition: Tensor) -> bool:

@@ -92,7 +92,11 @@ class SubnetworkLaplace(StochasticClassifier):
         self.register_buffer("fitted", torch.zeros((), dtype=torch.bool, device=chosen.device))
 
     def fit(self, loader: DataLoader[Any]) -> Self:
-        """Compute H over a ``DataLoader`` of ``(x, y)`` and choose λ; return the model itself."""
+        """Compute H over a ``DataLoader`` and choose λ; return the model itself.
+
+        Args:
+            loader: gives pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
+        """
         parameters = list(self.network.parameters())
         flags = [parameter.requires_grad for parameter in parameters]
         tensors = list(self._tensors())

@@ -233,9 +233,10 @@ class FunctionSpaceELBO(Objective):
     def _weight(self, batch: Tensor) -> float:
         """Return the weight of the KL for logits ``[M, B, K]`` of the batch."""
         _, items, classes = batch.shape
-        self.full_batch = max(self.full_batch, items)
+        if torch.is_grad_enabled():  # a larger batch in validation is no training step
+            self.full_batch = max(self.full_batch, items)
         if self.kl_weight == "batch":
-            return 1.0 / (self.batch_size or self.full_batch)
+            return 1.0 / (self.batch_size or self.full_batch or items)
         if not self._warned:
             self._warned = True
             on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)

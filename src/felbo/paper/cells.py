@@ -110,6 +110,8 @@ def read_cell(cell: Cell) -> list[Raw]:
         identity = content["model"], content["seed"]
         made_with = content["settings"], content.get("code")
         rows = [Raw(cell.experiment, *_row(cell, fields)) for fields in content["observations"]]
+        if not rows:
+            raise ValueError("it holds no observations")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DamagedCellError(f"{cell.path} is damaged ({reason})") from error

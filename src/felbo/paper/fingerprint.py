@@ -44,7 +44,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
             continue
         try:
             module = parsed.setdefault(place[0], parsed.get(place[0]) or _parse(place[0]))
-        except (OSError, TypeError):  # defined in an interactive session
+        except (OSError, TypeError):  # defined interactively
             return ""
         statements = module.definitions.get(place[1], [])
         if place[1] == "<lambda>":

@@ -76,7 +76,7 @@ def first_forward(
     """
     seen = _Seen()
     hooks = [
-        model.register_forward_hook(seen.model, with_kwargs=True),
+        model.register_forward_hook(seen.model),
         *(
             norm.register_forward_pre_hook(partial(seen.norm, name))
             for name, norm in model.named_modules()
@@ -105,17 +105,16 @@ class _Seen:
     """What hooks have seen in a forward pass.
 
     Attributes:
-        items: inputs of the model, points beside the batch included; 0 if it was not called.
-        classes: K.
+        classes: K; 0 if the model was not called.
         norms: name, rows, and values per row and channel of each batch normalisation that trains.
     """
 
     def __init__(self) -> None:
-        self.items = self.classes = 0
+        self.classes = 0
         self.norms: list[tuple[str, int, int]] = []
 
-    def model(self, _: nn.Module, args: tuple[Any, ...], kwargs: Any, logits: Tensor) -> None:
-        self.items, self.classes = batch_size(args[0] if args else kwargs["x"]), logits.shape[-1]
+    def model(self, _: nn.Module, args: tuple[Any, ...], logits: Tensor) -> None:
+        self.classes = logits.shape[-1]
 
     def norm(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> None:
         rows, channels = args[0].shape[:2]
@@ -125,9 +124,8 @@ class _Seen:
 
 def _check_norms(seen: _Seen, full: int) -> None:
     """Raise if one item would give a batch normalisation a single value per channel."""
-    # With points beside the batch, the last pass holds more than the one item.
-    alone = seen.items == full
-    for name, rows, values in seen.norms if alone else ():
+    for name, rows, values in seen.norms:
+        # There are more rows than items with points beside the batch, or with several members.
         if rows * values == full:
             raise ValueError(
                 f"The last batch would hold 1 of the items, which the batch normalisation {name!r} "

@@ -13,13 +13,14 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
 
-from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
+from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
+from felbo.random import torch_seed
 from felbo.training.loop import MakeOptimizer, fit
-from felbo.training.sources import Data, split_labels
+from felbo.training.sources import Data
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -92,7 +93,7 @@ def finetune(
     if epochs is None:
         epochs = 1 if steps is None else max(1, -(-STEPS // steps))
     if objective is None:
-        objective = _everywhere(tuned, data)
+        objective = _everywhere(tuned, data, augment)
     trained_before = {parameter: parameter.requires_grad for parameter in tuned.parameters()}
     if layers == "last":
         last = set(tuned.last_layer_parameters())
@@ -153,7 +154,9 @@ def _num_data(data: Data) -> int:
     return len(items)
 
 
-def _everywhere(model: StochasticClassifier, data: Data) -> Objective:
+def _everywhere(
+    model: StochasticClassifier, data: Data, augment: Callable[[Inputs], Inputs] | None
+) -> Objective:
     """Return the recommended bound for a model and its data."""
     try:
         num_data = _num_data(data)
@@ -163,9 +166,9 @@ def _everywhere(model: StochasticClassifier, data: Data) -> Objective:
             "felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
         ) from error
     parameter = next(model.parameters())
-    with evaluation_mode([model]), torch.no_grad(), torch.random.fork_rng():
+    with torch_seed(0), evaluation_mode([model]), torch.no_grad():
         x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))
-        classes = model(x).shape[-1]
+        classes = model(x if augment is None else augment(x)).shape[-1]
     return FunctionSpaceELBO.everywhere(UniformPrior(classes), num_data)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
-from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, tensors
+from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, split_labels, tensors
 from felbo.training.batches import TensorBatches
 
 if TYPE_CHECKING:
@@ -53,19 +53,6 @@ def _sizes(sampler: Any) -> tuple[int | None, int | None]:
         return sampler.batch_size, None
     full = min(sampler.batch_size, items)
     return full, full if sampler.drop_last else items % sampler.batch_size or full
-
-
-def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
-    """Return ``(x, y)`` of a loader's batch, which is a pair or a dict with ``"labels"``."""
-    if isinstance(batch, Mapping) and "labels" in batch:
-        return {key: part for key, part in batch.items() if key != "labels"}, batch["labels"]
-    if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
-        return batch[0], batch[1]
-    parts = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else ""
-    raise TypeError(
-        "A batch must be a pair (x, y) of inputs and a tensor of labels, or a dict with the labels "
-        f"under 'labels'; the loader gave a {type(batch).__name__} {parts}."
-    )
 
 
 def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.dtype) -> Batches:
