@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 import felbo
+from felbo.paper import cifar_workload
 from felbo.paper.cifar import (
     COSTS,
     CPU,
@@ -168,6 +169,7 @@ def _study(
         claims=claims,
         data=(dataset,),
         compared_with=experiment,
+        workload=partial(cifar_workload.corrupted, dataset=dataset),
     )
 
 
