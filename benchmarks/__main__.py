@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks import (
+    attacks,
     compiled,
     corruptions,
     fitting,
@@ -40,9 +41,11 @@ GROUPS = {
     "packages": packages.rows,
     "compiled": compiled.rows,
     "corruptions": corruptions.rows,
+    "all-corruptions": corruptions.whole_rows,
+    "attacks": attacks.rows,
 }
-# Takes longer than all other groups together.
-ONLY_WHEN_NAMED = ("whole-study",)
+# Each takes about as long as all other groups together.
+ONLY_WHEN_NAMED = ("whole-study", "all-corruptions")
 
 
 def processor() -> str:
@@ -96,7 +99,7 @@ def main() -> None:
     parser.add_argument(
         "groups",
         nargs="*",
-        help=f"any of {', '.join(GROUPS)}, growth; if none, all but {ONLY_WHEN_NAMED[0]}",
+        help=f"any of {', '.join(GROUPS)}, growth; all but {', '.join(ONLY_WHEN_NAMED)} if none",
     )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
