@@ -27,6 +27,7 @@ from benchmarks import (
     study,
 )
 from benchmarks.timing import Row
+from felbo.report.page import replace_part
 
 RESULTS = Path("benchmarks/results.json")
 PAGE = Path("docs/performance.md")
@@ -75,7 +76,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def write_page(content: dict[str, Any]) -> None:
-    """Replace the generated part of the docs page, between its two markers."""
+    """Replace the generated part of the docs page."""
     growth_lines = [
         "| axis | sizes | milliseconds | exponent |",
         "|---|---|---|---|",
@@ -88,10 +89,7 @@ def write_page(content: dict[str, Any]) -> None:
     described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
     rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
     body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
-    text = PAGE.read_text()
-    begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
-    before, after = text.split(begin)[0], text.split(end)[1]
-    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
+    PAGE.write_text(replace_part(PAGE.read_text(), "make bench", body))
 
 
 def main() -> None:
