@@ -11,7 +11,6 @@ import torch
 from felbo.estimator.rows import Rows
 from felbo.evaluation.predict import predict
 from felbo.models import StochasticClassifier
-from felbo.objectives import Loss
 
 
 class Stop(Exception):  # noqa: N818  not an error
@@ -41,7 +40,7 @@ class EarlyStopping:
         self.scores: list[float] = []
         self._best: dict[str, Any] = {}
 
-    def __call__(self, epoch: int, mean: Loss) -> None:
+    def __call__(self) -> None:
         """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
         self.scores.append(self._score())
         best = int(np.argmax(self.scores))
