@@ -232,7 +232,7 @@ def test_damaged_files_and_files_of_another_kind_are_refused(tmp_path):
         Prediction.load(tmp_path / "one.npy")
     for arrays in ({}, {"probs": np.ones((3, 2))}, {"probs": np.ones(3), "spread": np.ones(3)}):
         np.savez(path, **arrays)
-        with pytest.raises(ValueError, match="was not written by .*: it holds"):
+        with pytest.raises(ValueError, match=r"was not written by .*: it holds"):
             Prediction.load(path)
     np.savez(path, version=np.asarray(2), probs=np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"version 2 .*update felbo"):
