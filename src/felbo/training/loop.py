@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -137,15 +136,20 @@ class _Loop:
         """Yield after every epoch, with the model in evaluation mode."""
         classifier = unwrap(self.model)
         labels = None if self.validation is None else self.validation.labels
+        closure = needs_closure(self.schedule.optimizer)
         try:
-            with first_forward(classifier, self.batches, labels) as check:
-                step = self._step(check)
+            with (
+                training_mode(self.model, frozen_norms=self.frozen_norms),
+                first_forward(classifier, self.batches, labels) as check,
+            ):
+                step = Step(self.engine, self.objective, check, self.clip_norm, closure)
                 for number in range(epochs):
-                    # Modes and random numbers are those of the training in this block only: what
-                    # happens between two epochs leaves no trace in it.
-                    with self.stream.block(), self._training_mode():
+                    # Only the steps draw from the stream of the training: what happens between
+                    # two epochs leaves no trace in it.
+                    with self.stream.block():
                         mean = self._pass(step)
-                    classifier.num_data = self.num_data or classifier.num_data
+                    if self.num_data is not None:
+                        classifier.num_data = self.num_data
                     full = self.objective.full_batch
                     with evaluation_mode([self.model]):
                         yield self._finished(number, mean, stopping)
@@ -156,14 +160,6 @@ class _Loop:
         finally:
             stopping.restore()
         check_weights(classifier)
-
-    def _training_mode(self) -> AbstractContextManager[None]:
-        return training_mode(self.model, frozen_norms=self.frozen_norms)
-
-    def _step(self, check: Callable[[Inputs], None]) -> Step:
-        closure = needs_closure(self.schedule.optimizer)
-        with self._training_mode():
-            return Step(self.engine, self.objective, check, self.clip_norm, closure)
 
     def _pass(self, step: Step) -> Tensor:
         """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
