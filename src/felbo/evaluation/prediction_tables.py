@@ -60,10 +60,12 @@ def described(arrays: Arrays, items: int, draws: int) -> str:
     made = {0: "a predicted Dirichlet", 1: "1 draw"}.get(draws, f"{draws} draws")
     head = f"Prediction for {items} inputs: {arrays['probs'].shape[1]} classes, {made}"
     names = ["confidence", "total", *(["epistemic"] if draws != 1 else [])]
-    lines = [head, "  ".join(["input", "label", *names])] if items else [head]
-    for row in range(len(arrays["probs"])):
-        cells = [str(row), str(arrays["labels"][row])]
-        cells = [cell.rjust(5) for cell in cells]
-        cells += [f"{arrays[name][row]:.4f}".rjust(len(name)) for name in names]
-        lines.append("  ".join(cells))
-    return "\n".join([*lines, "..."] if items > SHOWN else lines)
+    widths = [5, 5, *(max(len(name), 6) for name in names)]
+    rows = [["input", "label", *names]] if items else []
+    for row, label in enumerate(arrays["labels"]):
+        rows.append([str(row), str(label), *(f"{arrays[name][row]:.4f}" for name in names)])
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        for cells in rows
+    ]
+    return "\n".join([head, *lines, *(["..."] if items > SHOWN else [])])
