@@ -15,7 +15,6 @@ from felbo.evaluation.labelled import labelled_batches
 from felbo.inputs import as_inputs, as_labels, map_tensors
 from felbo.inputs import batch_size as count_items
 from felbo.measurement import MeasurementSet
-from felbo.models import evaluation_mode
 from felbo.objectives import Objective
 from felbo.random import torch_seed
 from felbo.training.history import ValidationScores
@@ -31,9 +30,9 @@ SMOOTHING = 1e-4
 class Validation:
     """Compute loss, nll and accuracy on validation data.
 
-    The model runs in evaluation mode, so that batch normalisation uses its running statistics and
-    does not update them. Its draws are the same in every epoch, and all random generators are as
-    before afterwards, also those of the objective's measurement sets.
+    It is called with the model in evaluation mode, in which batch normalisation uses its running
+    statistics and does not update them. The model's draws are the same in every epoch, and all
+    random generators are as before afterwards, also those of the objective's measurement sets.
 
     Args:
         data: what :func:`felbo.fit` takes as training data.
@@ -67,7 +66,7 @@ class Validation:
     def __call__(self) -> ValidationScores:
         """Return the scores of the model as it is."""
         sums, items = [], 0
-        with torch_seed(self.seed), evaluation_mode([self.model]), _kept(self.objective):
+        with torch_seed(self.seed), _kept(self.objective):
             for x, y in labelled_batches(self.data, self.batch_size, self.model):
                 sums.append(self._sums(x, y))
                 items += len(y)
