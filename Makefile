@@ -8,7 +8,7 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.
 # they ask for, and everything else that they need is listed (tests/test_makefile.py holds it to that).
 LAPLACE := laplace-torch backpack-for-pytorch curvlinops-for-pytorch asdfghjkl unfoldNd einconv opt-einsum einops tqdm
 
-.PHONY: demo test test-slow check format bench clean
+.PHONY: demo test test-slow check format bench docs dist clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -44,6 +44,24 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.bench  ## speed, as ratios measured in one process
 	$(BIN)/python -m benchmarks
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs  ## the documentation site in build/site; broken links and references fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The wheel is tried where nothing but itself and what it asks for is installed. A CPU build of torch
+# goes first, since a build with CUDA takes gigabytes.
+dist: $(VENV)/.docs  ## wheel and sdist, tried by the README's first block in an empty environment
+	rm -rf dist build/empty
+	$(BIN)/python -m build --quiet
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	build/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/felbo-*.whl
+	cd build/empty && bin/python ../../docs/site/first_block.py ../../README.md
+	@ls dist
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

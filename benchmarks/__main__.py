@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks import (
+    attacks,
     compiled,
     corruptions,
     fitting,
@@ -26,6 +27,7 @@ from benchmarks import (
     study,
 )
 from benchmarks.timing import Row
+from felbo.report.page import replace_part
 
 RESULTS = Path("benchmarks/results.json")
 PAGE = Path("docs/performance.md")
@@ -40,9 +42,11 @@ GROUPS = {
     "packages": packages.rows,
     "compiled": compiled.rows,
     "corruptions": corruptions.rows,
+    "all-corruptions": corruptions.whole_rows,
+    "attacks": attacks.rows,
 }
-# Takes longer than all other groups together.
-ONLY_WHEN_NAMED = ("whole-study",)
+# Each takes about as long as all other groups together.
+ONLY_WHEN_NAMED = ("whole-study", "all-corruptions")
 
 
 def processor() -> str:
@@ -72,7 +76,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def write_page(content: dict[str, Any]) -> None:
-    """Replace the generated part of the docs page, between its two markers."""
+    """Replace the generated part of the docs page."""
     growth_lines = [
         "| axis | sizes | milliseconds | exponent |",
         "|---|---|---|---|",
@@ -85,10 +89,7 @@ def write_page(content: dict[str, Any]) -> None:
     described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
     rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
     body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
-    text = PAGE.read_text()
-    begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
-    before, after = text.split(begin)[0], text.split(end)[1]
-    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
+    PAGE.write_text(replace_part(PAGE.read_text(), "make bench", body))
 
 
 def main() -> None:
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument(
         "groups",
         nargs="*",
-        help=f"any of {', '.join(GROUPS)}, growth; if none, all but {ONLY_WHEN_NAMED[0]}",
+        help=f"any of {', '.join(GROUPS)}, growth; all but {', '.join(ONLY_WHEN_NAMED)} if none",
     )
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

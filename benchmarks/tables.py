@@ -1,6 +1,6 @@
 """FunctionSpaceClassifier and MLPClassifier on ten real tables: `python -m benchmarks.tables`.
 
-Prints the mean scores over five folds.
+Writes `results/tables.csv` and the table in `docs/tables.md`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from felbo.estimator.tables import TableEncoder
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 5
 DISTANCE = 5.0
+
+# Functions from rows to probabilities, and to how uncertain they are.
+Classifier = tuple[Callable[[pd.DataFrame], np.ndarray], Callable[[pd.DataFrame], np.ndarray]]
 
 
 def moved(table: pd.DataFrame, train: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -49,64 +52,140 @@ def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     return float(roc_auc_score(labels, np.concatenate([inside, outside])))
 
 
-def scores(probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    result = felbo.score(torch.from_numpy(probs).double(), torch.from_numpy(labels))
-    return {"accuracy": result.accuracy, "log-likelihood": result.log_likelihood, "ece": result.ece}
+def ours(rows: pd.DataFrame, y: np.ndarray, fold: int, settings: dict[str, Any]) -> Classifier:
+    """Train the classifier; return its probabilities and its uncertainty, as functions of rows."""
+    classifier = FunctionSpaceClassifier(random_state=fold, **settings).fit(rows, y)
+    return classifier.predict_proba, lambda rows: classifier.uncertainty(rows, "epistemic")
 
 
-def folds(data: TableSet) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    splits = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(data.table, data.labels)
-    for fold, (train, test) in enumerate(splits):
-        yield fold, train, test
+def theirs(rows: pd.DataFrame, y: np.ndarray, fold: int, settings: dict[str, Any]) -> Classifier:
+    """Train scikit-learn's perceptron of the same size on the same features, as it comes."""
+    encoder = TableEncoder().fit(rows, np.ones(len(rows)))
+    hidden = FunctionSpaceClassifier(**settings).hidden
+    network = MLPClassifier(hidden, random_state=fold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network.fit(encoder.transform(rows), y)
+    probs = lambda rows: network.predict_proba(encoder.transform(rows))  # noqa: E731
+    return probs, lambda rows: entropy(probs(rows))
+
+
+CLASSIFIERS = {"FunctionSpaceClassifier": ours, "MLPClassifier": theirs}
 
 
 def compare(data: TableSet, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the scores of both classifiers on each fold."""
     labels = np.unique(data.labels, return_inverse=True)[1]
-    for fold, train, test in folds(data):
+    splits = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(data.table, labels)
+    for fold, (train, test) in enumerate(splits):
         rows, unseen = data.table.iloc[train], data.table.iloc[test]
         far = moved(unseen, rows, np.random.default_rng(fold))
-        common = {"set": data.name, "fold": fold}
-        ours = FunctionSpaceClassifier(random_state=fold, **settings).fit(rows, data.labels[train])
-        inside, outside = (ours.uncertainty(part, "epistemic") for part in (unseen, far))
-        yield {
-            **common,
-            "classifier": "FunctionSpaceClassifier",
-            **scores(ours.predict_proba(unseen), labels[test]),
-            "epistemic": inside.mean(),
-            "epistemic out of range": outside.mean(),
-            "auroc": auroc(inside, outside),
-            "auroc of total": auroc(ours.uncertainty(unseen), ours.uncertainty(far)),
-        }
-        encoder = TableEncoder().fit(rows, np.ones(len(rows)))
-        theirs = MLPClassifier(tuple(ours.hidden), random_state=fold)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            theirs.fit(encoder.transform(rows), labels[train])
-        probs, far_probs = (theirs.predict_proba(encoder.transform(part)) for part in (unseen, far))
-        yield {
-            **common,
-            "classifier": "MLPClassifier",
-            **scores(probs, labels[test]),
-            "auroc of total": auroc(entropy(probs), entropy(far_probs)),
-        }
+        for name, fit in CLASSIFIERS.items():
+            probs, uncertainty = fit(rows, labels[train], fold, settings)
+            inside, outside = uncertainty(unseen), uncertainty(far)
+            result = felbo.score(torch.from_numpy(probs(unseen)), torch.from_numpy(labels[test]))
+            yield {
+                "set": data.name,
+                "package": data.package,
+                "rows": len(labels),
+                "columns": data.table.shape[1],
+                "classes": labels.max() + 1,
+                "fold": fold,
+                "classifier": name,
+                "accuracy": result.accuracy,
+                "log-likelihood": result.log_likelihood,
+                "ece": result.ece,
+                "in range": inside.mean(),
+                "out of range": outside.mean(),
+                "auroc": auroc(inside, outside),
+            }
+
+
+def sides(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the means over folds of both classifiers, one row per set."""
+    means = frame.drop(columns=["package", "fold"]).groupby(["classifier", "set"], sort=False)
+    both = means.mean()
+    return both.loc["FunctionSpaceClassifier"], both.loc["MLPClassifier"]
+
+
+def page(frame: pd.DataFrame) -> str:
+    """Return the table of the page; what falls short of its goal is bold."""
+    lines = [
+        "| set | rows × columns, classes | log-likelihood | of MLP | ECE | of MLP "
+        "| epistemic | out of range | AUROC |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, (our, their) in _pairs(frame):
+        reached = goals(our, their)
+        likelihood, ece, far = (
+            text if good else f"**{text}**"
+            for text, good in zip(
+                (f"{our['log-likelihood']:.3f}", f"{our['ece']:.3f}", f"{our['out of range']:.3f}"),
+                reached,
+                strict=True,
+            )
+        )
+        lines.append(
+            f"| {name} | {our['rows']:.0f} × {our['columns']:.0f}, {our['classes']:.0f} "
+            f"| {likelihood} | {their['log-likelihood']:.3f} | {ece} | {their['ece']:.3f} "
+            f"| {our['in range']:.3f} | {far} | {our['auroc']:.3f} |"
+        )
+    counts = np.sum([goals(*pair) for _, pair in _pairs(frame)], axis=0)
+    total = len(list(_pairs(frame)))
+    lines += [
+        "",
+        f"Log-likelihood at least that of `MLPClassifier`: {counts[0]} of {total}. ECE at most 1.5 "
+        f"times: {counts[1]} of {total}. Epistemic uncertainty rises out of range: {counts[2]} of "
+        f"{total}. Bold is what falls short.",
+    ]
+    return "\n".join(lines)
+
+
+def goals(our: pd.Series, their: pd.Series) -> tuple[bool, bool, bool]:
+    """Return whether log-likelihood, calibration and uncertainty out of range are as good."""
+    return (
+        our["log-likelihood"] >= their["log-likelihood"],
+        our["ece"] <= 1.5 * their["ece"],
+        our["out of range"] > our["in range"],
+    )
+
+
+def _pairs(frame: pd.DataFrame) -> Iterator[tuple[str, tuple[pd.Series, pd.Series]]]:
+    ours, theirs = sides(frame)
+    for name in ours.index:
+        yield name, (ours.loc[name], theirs.loc[name])
+
+
+def write(frame: pd.DataFrame) -> None:
+    """Write all folds to a file, and their means into the page between its two markers."""
+    frame.round(5).to_csv(ROOT / "results" / "tables.csv", index=False)
+    path = ROOT / "docs" / "tables.md"
+    text = path.read_text(encoding="utf-8")
+    begin, end = "<!-- begin: tables -->", "<!-- end: tables -->"
+    before, after = text.split(begin)[0], text.split(end)[1]
+    path.write_text(f"{before}{begin}\n{page(frame)}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--development", action="store_true")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__)
+    parser.add_argument(
+        "--development",
+        action="store_true",
+        help="the sets that defaults were chosen on; prints the table and writes nothing",
+    )
     parser.add_argument("settings", nargs="*", help="of the classifier, such as strength=0.1")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    settings = {}
-    for item in arguments.settings:
-        name, value = item.split("=")
-        settings[name] = ast.literal_eval(value)
+    pairs = (item.split("=") for item in arguments.settings)
+    settings = {name: ast.literal_eval(value) for name, value in pairs}
     rows: list[dict[str, Any]] = []
-    for load in (DEVELOPMENT if arguments.development else REPORTED).values():
+    for name, load in (DEVELOPMENT if arguments.development else REPORTED).items():
+        print(name, flush=True)
         rows += compare(load(), settings)
     frame = pd.DataFrame(rows)
-    print(frame.groupby(["set", "classifier"], sort=False).mean().drop(columns="fold").round(4))
+    print(page(frame))
+    if not arguments.development and not settings:
+        write(frame)
 
 
 if __name__ == "__main__":

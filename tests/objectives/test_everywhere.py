@@ -27,9 +27,9 @@ def test_the_loss_is_that_of_its_two_places(problem):
     beta = torch.ones(3)
     on_data, away = (function_space_kl(model(places), beta, 100.0) for places in (x, -3.0 * x))
     kl = 0.02 * on_data.mean() + 0.3 * away.mean()
-    torch.testing.assert_close(loss.kl.double(), kl, rtol=1e-5, atol=1e-6)
-    expected = expected_nll(model(x), y).double() + kl
-    torch.testing.assert_close(loss.total.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(loss.kl, kl, rtol=1e-5, atol=1e-6)
+    expected = expected_nll(model(x), y) + kl
+    torch.testing.assert_close(loss.total, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_prior_is_as_strong_in_batches_of_any_size(problem):

@@ -77,17 +77,18 @@ def test_total_is_the_nll_plus_the_weighted_kl():
         torch.testing.assert_close(loss.total, nll + weight * kl.mean(), rtol=0, atol=1e-6)
 
 
-def test_auto_takes_the_fused_form_for_float32_and_the_plain_one_for_float64():
-    for dtype, expected in ((torch.float32, "fused"), (torch.float64, "plain")):
-        logits = 3 * correlated(dtype=dtype)
-        value, *others = (
-            kl_of(FunctionSpaceELBO(UniformPrior(4), 10**6, implementation=name), logits)
-            for name in ("auto", *IMPLEMENTATIONS)
-        )
-        assert value.dtype == torch.float64
-        assert [torch.equal(value, other) for other in others] == [
-            name == expected for name in IMPLEMENTATIONS
-        ]
+def test_auto_takes_the_fused_form_for_float32_and_the_plain_one_for_float64(monkeypatch):
+    objective = FunctionSpaceELBO(UniformPrior(4), 10**6)
+    monkeypatch.setattr("felbo.fused.function_space_kl", lambda logits, *_: logits.new_ones(6))
+    fused, plain = (
+        kl_of(objective, correlated(dtype=dtype)) for dtype in (torch.float32, torch.float64)
+    )
+    assert torch.equal(fused, torch.ones(6))
+    assert plain.dtype == torch.float64
+    assert (plain != 1).all()
+
+
+def test_the_fused_form_refuses_the_total_gradient():
     fused = FunctionSpaceELBO(UniformPrior(4), 50, gradient="total", implementation="fused")
     with pytest.raises(ValueError, match="use implementation='plain'"):
         kl_of(fused, correlated())
@@ -193,7 +194,7 @@ def test_without_smoothing_one_draw_is_exact_where_float32_underflows(gap):
     logits, beta = torch.tensor([[[gap, 0.0, 1.0]]]), torch.tensor([0.5, 2.0, 1.0])
     objective = FunctionSpaceELBO(DirichletPrior(beta), 1000, smoothing=0.0)
     value, gradient = oracle.kl(logits, beta, 1000.0, smoothing=0.0)
-    torch.testing.assert_close(kl_of(objective, logits), value, rtol=1e-9, atol=0)
+    torch.testing.assert_close(kl_of(objective, logits), value.float(), rtol=1e-6, atol=0)
     torch.testing.assert_close(gradient_of(objective, logits).double(), gradient)
 
 

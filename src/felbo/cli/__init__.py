@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from felbo._files import OutputFolderError
 from felbo.cli import data, experiments
 from felbo.cli.demo import demo
+from felbo.cli.pages import page
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
 
 # Errors that the user can fix: their messages say how, and a traceback would hide them.
@@ -40,3 +41,4 @@ app.command()(demo)
 app.add_typer(data.app, name="data")
 app.command()(experiments.reproduce)
 app.command()(experiments.compare)
+app.command()(page)

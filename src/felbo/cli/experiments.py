@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from felbo.cli.plans import print_plan
+
 # Each command imports the experiments lazily: they pull in scikit-learn and matplotlib, which
 # `felbo --help` does not need.
 if TYPE_CHECKING:
@@ -29,10 +31,14 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes, one torch thread each.", min=1)] = 1,
     results: Annotated[Path, typer.Option(help="Folder of tables and figures.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print cells, memory and an estimate of the time.")
+    ] = False,
 ) -> None:
     """Run an experiment of the paper; finished cells are kept and skipped."""
     from felbo.paper import compare as compare_with_published
     from felbo.paper import reproduce as reproduce_study
+    from felbo.paper.planning import plan
     from felbo.paper.runner import RequestError
     from felbo.studies import catalogue
 
@@ -41,11 +47,18 @@ def reproduce(
             raise typer.BadParameter(
                 f"{name} is a picture of a single run: it takes --jobs and --results only."
             )
+        if dry_run:
+            console.print(f"{name} is a picture of a single run, without cells.", soft_wrap=True)
+            return
         console.print(f"Figure: {catalogue.PICTURES[name](results, jobs)}", soft_wrap=True)
         return
     study = _study(name)
     chosen = [m.strip() for m in models.split(",")] if models else None
     try:
+        if dry_run:
+            found = plan(study, preset=preset, models=chosen, seeds=seeds, runs=runs)
+            print_plan(console, f"{study.title}, preset {preset}", found)
+            return
         outcome = reproduce_study(
             study,
             preset=preset,

@@ -73,13 +73,9 @@ class FittingMixin:
         self._begin(X, weights)
         rows = self._rows(X, y, weights)
         if not self._holds_out(rows):
-            self._train(rows, self.epochs)
+            self._train(rows, None)
             return self
-        rows, held_out = rows.split(self.validation_fraction, self.learner_.seed)
-        learner = self.learner_
-        stopping = EarlyStopping(learner.model, held_out, self.patience, learner.seed)
-        self._train(rows, self.epochs, stopping)
-        self.validation_scores_ = stopping.scores
+        self._train(*rows.split(self.validation_fraction, self.learner_.seed))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -106,7 +102,7 @@ class FittingMixin:
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{self.classes_.tolist()}."
             )
-        self._train(self._rows(X, y, weights), 1)
+        self._train(self._rows(X, y, weights), None, epochs=1)
         return self
 
     def _table(self, X: Any, *, reset: bool) -> Any:
@@ -146,7 +142,7 @@ class FittingMixin:
             )
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
-    def _train(self, rows: Rows, epochs: int, stopping: EarlyStopping | None = None) -> None:
+    def _train(self, rows: Rows, held_out: Rows | None, epochs: int | None = None) -> None:
         learner = self.learner_
         learner.num_data += float(rows.weights.sum())
         objective = make_objective(
@@ -157,10 +153,15 @@ class FittingMixin:
             self.data_strength,
             None if self.model == "map" else self.members,
         )
+        stopping = None
+        if held_out is not None:
+            watched = learner.model, objective, held_out
+            stopping = EarlyStopping(*watched, self.patience, learner.seed)
+            self.validation_scores_ = stopping.scores
         learner.train(
             objective,
             rows,
-            epochs=epochs,
+            epochs=self.epochs if epochs is None else epochs,
             batch_size=self.batch_size,
             stopping=stopping,
             device=self.device,

@@ -51,6 +51,11 @@ class Rows(NamedTuple):
         held_out = np.minimum(held_out, self.weights)
         return self._with(self.weights - held_out), self._with(held_out)
 
+    def tensors(self) -> Batch:
+        """Return ``((x [N, F], w [N]), y [N])``, with w of mean 1."""
+        weights = torch.from_numpy(self.weights / self.weights.mean()).float()
+        return (torch.from_numpy(self.features), weights), torch.from_numpy(self.labels)
+
     def _with(self, weights: NDArray[np.float64]) -> Rows:
         kept = weights > 0
         return Rows(self.features[kept], self.labels[kept], weights[kept])
@@ -75,9 +80,7 @@ class _Table(Dataset[Batch]):
     """Rows as tensors, taken by many indices at once."""
 
     def __init__(self, rows: Rows) -> None:
-        self.x = torch.from_numpy(rows.features)
-        self.y = torch.from_numpy(rows.labels)
-        self.weights = torch.from_numpy(rows.weights / rows.weights.mean()).float()
+        (self.x, self.weights), self.y = rows.tensors()
 
     def __len__(self) -> int:
         return len(self.y)

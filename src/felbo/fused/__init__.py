@@ -4,6 +4,6 @@ This package exists only for speed: each function has a plain version that can r
 """
 
 from felbo.fused.kl import function_space_kl
-from felbo.fused.softmax import softmax
+from felbo.fused.short_rows import cross_entropy, softmax
 
-__all__ = ["function_space_kl", "softmax"]
+__all__ = ["cross_entropy", "function_space_kl", "softmax"]

@@ -8,8 +8,6 @@ In the KL of a fitted Dirichlet, all terms except :math:`\mu` cancel or are chea
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 
 # Coefficients of Stieltjes' continued fraction (1/12, 1/30, 53/210, 195/371), truncated after the
@@ -28,10 +26,3 @@ def stirling_remainder(x: Tensor) -> Tensor:
     fraction = (x + (1.0 + _D)).reciprocal_().mul_(_C).add_(y)
     fraction.reciprocal_().mul_(_B).add_(y).reciprocal_().mul_(_A).sub_(1.0)
     return fraction.addcmul_(x.reciprocal().log1p_(), x + 0.5)
-
-
-def stirling_remainder_of(x: float) -> float:
-    r"""Return :math:`\mu(x)` of a Python float x > 0."""
-    if x > 100.0:
-        return 1.0 / (12.0 * x)  # the next term is 1 / 360 x³
-    return math.lgamma(x) - (x - 0.5) * math.log(x) + x - 0.5 * math.log(2.0 * math.pi)

@@ -8,9 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import jacrev, vmap
 from torch.utils.data import DataLoader
 
 from felbo.inputs import Inputs, map_tensors, run, split_labels
+from felbo.models._wrapping import with_weights
+
+# Bytes of parameter gradients per class in memory at a time; more leaves the cache and is slower.
+BLOCK = 2**21
 
 
 def full_posterior(
@@ -31,7 +36,7 @@ def full_posterior(
         _OfItems(network),
         "classification",
         subnetwork_indices=indices.cpu(),
-        backend=laplace.curvature.CurvlinopsGGN,
+        backend=_backend(laplace),
     )
     posterior.fit(_Batches(loader))
     with warnings.catch_warnings():
@@ -39,6 +44,46 @@ def full_posterior(
         warnings.filterwarnings("ignore", message="By default `link_approx`")
         posterior.optimize_prior_precision(method="marglik")
     return posterior.posterior_scale, posterior.prior_precision.squeeze()
+
+
+def _backend(laplace: Any) -> type:
+    """Return laplace-torch's backend with Jacobians that are computed item by item.
+
+    Its own take the gradient of every logit of a batch with respect to all items of the batch:
+    time and memory grow with the square of the batch size.
+    """
+
+    class ByItem(laplace.curvature.CurvlinopsGGN):  # type: ignore[misc]
+        def jacobians(self, x: _Items, enable_backprop: bool = False) -> tuple[Tensor, Tensor]:
+            return item_jacobians(self.model.network, x.x, self.subnetwork_indices)
+
+    return ByItem
+
+
+def item_jacobians(network: nn.Module, x: Inputs, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the Jacobian of each item's logits ``[B, K, size]``, and the logits ``[B, K]``.
+
+    Args:
+        network: in evaluation mode, so that items do not depend on each other.
+        x: inputs ``[B, ...]``.
+        indices: positions of the chosen weights among the parameters that require a gradient.
+    """
+    weights = {n: w.detach() for n, w in network.named_parameters() if w.requires_grad}
+
+    def logits(moved: dict[str, Tensor], item: Inputs) -> tuple[Tensor, Tensor]:
+        batch = map_tensors(lambda part: part.unsqueeze(0), item)
+        found = run(with_weights(network, moved), batch).squeeze(0)
+        return found, found
+
+    def chosen(item: Inputs) -> tuple[Tensor, Tensor]:
+        rows, found = jacrev(logits, has_aux=True)(weights, item)
+        flat = torch.cat([row.flatten(1) for row in rows.values()], dim=1)
+        return flat[:, indices.to(flat.device)], found
+
+    size = sum(weight.nbytes for weight in weights.values())
+    with torch.no_grad():
+        jacobians, found = vmap(chosen, chunk_size=max(1, BLOCK // size))(x)
+    return jacobians, found
 
 
 class _Items:

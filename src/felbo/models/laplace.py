@@ -34,8 +34,9 @@ class SubnetworkLaplace(StochasticClassifier):
     draw costs one Jacobian-vector product (``torch.func.jvp``).
 
     :meth:`fit` uses the laplace-torch package (``pip install felbo[laplace]``). Its memory is the
-    Jacobian of one batch for every parameter tensor that contains a chosen weight, and a matrix of
-    ``size × size``. The network always stays in evaluation mode.
+    Jacobian of a few items for every parameter tensor that contains a chosen weight, that of one
+    batch for the chosen weights, and a matrix of ``size × size``. The network always stays in
+    evaluation mode.
 
     Args:
         network: a trained module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -78,7 +79,10 @@ class SubnetworkLaplace(StochasticClassifier):
             raise ValueError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
             raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
-        self.network = own_copy(network)
+        # laplace-torch flattens weights with `view`, which channels_last does not allow. Any, since
+        # torch's annotations leave out memory_format by itself.
+        copied: Any = own_copy(network)
+        self.network: nn.Module = copied.to(memory_format=torch.contiguous_format)
         for part in self.network.modules():
             if isinstance(part, nn.MultiheadAttention):
                 part.dropout = 0.0

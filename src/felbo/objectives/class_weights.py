@@ -30,21 +30,21 @@ def as_class_weights(given: ClassWeights | None) -> Tensor | None:
     return weights
 
 
-def weighted_nll(logits: Tensor, targets: Tensor, class_weights: Tensor) -> Tensor:
-    """Mean over rows of ``−w_y log softmax_y``: the sum is divided by rows, not by weights.
+def weighted_nll(logits: Tensor, labels: Tensor, class_weights: Tensor) -> Tensor:
+    """Mean over draws and items of ``−w_y log softmax_y``: the sum is not divided by weights.
 
     Dividing by the sum of weights in the batch, as torch's mean does, would make the weight of an
     item depend on the other items of its batch: in a batch of one item, weights would not count.
 
     Args:
-        logits: ``[R, K]``.
-        targets: labels ``[R]``.
+        logits: ``[M, B, K]``.
+        labels: ``[B]``, int64.
         class_weights: w ``[K]``.
     """
-    if len(class_weights) != logits.shape[-1]:
-        raise ValueError(
-            f"There are {len(class_weights)} class_weights for {logits.shape[-1]} classes."
-        )
+    draws, _, classes = logits.shape
+    if len(class_weights) != classes:
+        raise ValueError(f"There are {len(class_weights)} class_weights for {classes} classes.")
+    rows, targets = logits.flatten(0, 1), labels.repeat(draws)
     weights = class_weights.to(logits)
-    total = F.cross_entropy(logits, targets, weights, reduction="sum", ignore_index=NO_LABEL)
+    total = F.cross_entropy(rows, targets, weights, reduction="sum", ignore_index=NO_LABEL)
     return total / len(targets)

@@ -61,13 +61,14 @@ def function_space_kl(
         gradient: ``"partial"`` holds α constant; ``"total"`` differentiates through the fit.
 
     Returns:
-        ``[S]``, float64, differentiable in the logits.
+        ``[S]`` in the precision of the logits (float32 for lower), differentiable in them.
     """
     f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
     total = gradient == "total"
     fit = dirichlet.fit(f, max_precision=max_precision, differentiable=total, validate=False)
     alpha = fit.concentration  # constant for autograd unless gradient="total"
-    return (dirichlet.log_prob(f, alpha) - dirichlet.log_prob(f, beta.double())).mean(0)
+    kl = (dirichlet.log_prob(f, alpha) - dirichlet.log_prob(f, beta.double())).mean(0)
+    return kl.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 class Term(NamedTuple):
@@ -198,7 +199,7 @@ class FunctionSpaceELBO(Objective):
             term.weight * self.divergence(logits, places, term.prior).mean()
             for term, (logits, places) in zip(self.terms, measured, strict=True)
         ]
-        kl = sum(divergences[1:], start=divergences[0]).to(nll.dtype)
+        kl = sum(divergences[1:], start=divergences[0])
         return Loss(torch.add(nll, kl, alpha=self._weight(batch)), nll, kl)
 
     def divergence(self, logits: Tensor, points: Inputs, prior: Prior | None = None) -> Tensor:
@@ -210,7 +211,7 @@ class FunctionSpaceELBO(Objective):
             prior: ``None`` is that of the objective.
 
         Returns:
-            ``[S]``, float64.
+            ``[S]`` in the precision of the logits.
         """
         with torch.no_grad():
             beta = (self.prior if prior is None else prior)(points).concentration

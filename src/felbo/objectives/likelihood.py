@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from felbo import fused
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
@@ -18,13 +18,12 @@ def expected_nll(logits: Tensor, labels: Tensor, class_weights: Tensor | None = 
 
     With ``class_weights [K]``, of ``−w_y log softmax_y``.
     """
-    draws, batch, classes = logits.shape
+    _, batch, classes = logits.shape
     check_label_kind(labels, batch)
-    targets = labels.long().repeat(draws) if draws > 1 else labels.long()
     try:
         if class_weights is not None:
-            return weighted_nll(logits.flatten(0, 1), targets, class_weights)
-        return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=NO_LABEL)
+            return weighted_nll(logits, labels.long(), class_weights)
+        return fused.cross_entropy(logits, labels.long(), ignore_index=NO_LABEL)
     except IndexError:
         # Only after a failure: checking labels in every step would cost as much as the loss.
         check_label_range(labels, classes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import felbo
 from felbo.evaluation.attacks import fgsm
+from felbo.paper import cifar_workload
 from felbo.paper.cifar import COSTS, draws_of, trained_model
 from felbo.paper.corrupted_cifar import METRICS, SERIES, claims, draw, presets, test_data
 from felbo.paper.results import Observation
@@ -69,6 +70,7 @@ def _study(name: str, title: str, dataset: str, kl_scale: float) -> Study:
         claims=partial(claims, severities=EPSILONS[1:]),
         data=(dataset,),
         compared_with=experiment,
+        workload=partial(cifar_workload.adversarial, dataset=dataset),
     )
 
 

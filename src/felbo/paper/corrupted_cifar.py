@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from statistics import fmean
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 import felbo
+from felbo.paper import cifar_workload
 from felbo.paper.cifar import (
     COSTS,
     CPU,
@@ -20,6 +21,7 @@ from felbo.paper.cifar import (
     prepared,
     trained_model,
 )
+from felbo.paper.cifar_claims import ordered_as_published
 from felbo.paper.published import published
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
@@ -104,6 +106,19 @@ def claims(summaries: Sequence[Summary], severities: Sequence[float] = (3, 4, 5)
     return found
 
 
+def baseline_claims(summaries: Sequence[Summary]) -> list[Claim]:
+    """Check the order of the function-space models and the other Dirichlet methods."""
+    pairs = [(ours, other) for ours in BASELINES[1:3] for other in BASELINES[3:]]
+    ordered = ordered_as_published(summaries, pairs, "corrupted_cifar10")
+    return claims(summaries) + ordered
+
+
+def ablation_claims(summaries: Sequence[Summary]) -> list[Claim]:
+    """Check the effect of five draws in training."""
+    pairs = [(ABLATION[0], ABLATION[1]), (ABLATION[2], ABLATION[3])]
+    return ordered_as_published(summaries, pairs, "corrupted_cifar10_sample_ablation")
+
+
 def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
     """Give each kind of model a colour; fVI is a solid line, its counterpart a dashed one."""
     kinds = list(dict.fromkeys(_kind(name) for name in models))
@@ -156,7 +171,13 @@ _SIZES: dict[str, dict[str, Any]] = {
 
 
 def _study(
-    name: str, title: str, dataset: str, series: Sequence[str], kl_scale: float, experiment: str
+    name: str,
+    title: str,
+    dataset: str,
+    series: Sequence[str],
+    kl_scale: float,
+    experiment: str,
+    claims: Callable[[Sequence[Summary]], list[Claim]] = claims,
 ) -> Study:
     return Study(
         name=name,
@@ -168,6 +189,7 @@ def _study(
         claims=claims,
         data=(dataset,),
         compared_with=experiment,
+        workload=partial(cifar_workload.corrupted, dataset=dataset),
     )
 
 
@@ -192,6 +214,7 @@ BASELINES_CIFAR10 = _study(
     BASELINES,
     1.0,
     "corrupted_cifar10",
+    baseline_claims,
 )
 ABLATION_CIFAR10 = _study(
     "sample-ablation-cifar10",
@@ -200,4 +223,5 @@ ABLATION_CIFAR10 = _study(
     ABLATION,
     1.0,
     "corrupted_cifar10_sample_ablation",
+    ablation_claims,
 )

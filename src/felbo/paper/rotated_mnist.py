@@ -13,6 +13,7 @@ from felbo.measurement import Augmented, Batch, MeasurementSet, Mixture
 from felbo.paper.published import published
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
+from felbo.paper.workload import Workload
 from felbo.report import draw_curves
 from felbo.report.style import PALETTE
 
@@ -180,6 +181,27 @@ def draw(summaries: Sequence[Summary], stem: str, title: str = "Rotated MNIST") 
         curves(enriched, f"{stem}_enriched", title=f"{title}, enriched measurement sets")
 
 
+def workload(name: str, seed: int, settings: Mapping[str, Any]) -> Workload:
+    """Say what a cell computes, for an estimate of its cost."""
+    kind = next(kind for kind in KINDS if name.startswith(kind))
+    variant, size = name.removeprefix(kind).strip(), settings["train_size"]
+    bound = felbo.FunctionSpaceELBO(
+        felbo.UniformPrior(CLASSES), num_data=size, measurement=MEASUREMENTS.get(variant)
+    )
+    return Workload(
+        model=partial(build, kind, settings["initialisation"], settings["dropout"]),
+        objective=lambda batch_size: bound if variant else felbo.NegativeLogLikelihood(),
+        inputs=(1, 28, 28),
+        classes=CLASSES,
+        batch_size=256,
+        steps=settings["epochs"] * -(-size // 256),
+        trainings=(f"{name}, seed {seed}",),
+        passes=len(settings["angles"]) * settings["test_size"],
+        draws=settings["dropout_draws"] if kind == "MC Dropout" else None,
+        data_bytes=size * 5 * 28 * 28,
+    )
+
+
 def _presets(choices: Mapping[str, str]) -> dict[str, Preset]:
     few: dict[str, Any] = {
         "train_size": 2000,
@@ -213,6 +235,7 @@ STUDY = Study(
     draw=draw,
     claims=claims,
     data=("mnist",),
+    workload=workload,
 )
 
 _OTHER_TITLE = "Rotated MNIST, PyTorch's initialisation, dropout before every layer"
@@ -226,5 +249,6 @@ OTHER = Study(
     draw=partial(draw, title=_OTHER_TITLE),
     claims=claims,
     data=("mnist",),
+    workload=workload,
     compared_with="rotated_mnist",
 )

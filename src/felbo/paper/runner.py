@@ -70,19 +70,14 @@ def reproduce(
         felbo.data.MissingDataError: a data set is missing and cannot be downloaded.
         felbo._files.OutputFolderError: a folder cannot be written to.
     """
-    chosen = _check_models(study, models)
-    if preset not in study.presets:
-        known = list(study.presets)
-        raise RequestError(f"No preset {preset!r} in {study.name}; there are {known}.")
+    wanted = requested_cells(study, preset, models, seeds, runs)
     if jobs < 1:
         raise RequestError(f"jobs must be at least 1, got {jobs}.")
-    count = study.presets[preset].seeds if seeds is None else seeds
     home = results if preset == "paper" else results / preset
     kept = runs / study.key / preset
     for folder, stem in ((home, study.key), (kept, "")):
         require_writable(folder)
         remove_parts(folder, stem)
-    wanted = cells(study, chosen, count, preset, runs)
     done, problems = _read(wanted)
     _tell(problems, "made anew")
     pending = [cell for cell in wanted if cell.path not in done]
@@ -90,6 +85,21 @@ def reproduce(
         _look_for_data(study)
     _run(study, pending, jobs)
     return collect(study, preset, home, runs)
+
+
+def requested_cells(
+    study: Study, preset: str, models: list[str] | None, seeds: int | None, runs: Path
+) -> list[Cell]:
+    """List the cells of a request, finished or not.
+
+    Raises:
+        RequestError: unknown preset or model.
+    """
+    chosen = _check_models(study, models)
+    if preset not in study.presets:
+        known = list(study.presets)
+        raise RequestError(f"No preset {preset!r} in {study.name}; there are {known}.")
+    return cells(study, chosen, seeds or study.presets[preset].seeds, preset, runs)
 
 
 def collect(study: Study, preset: str, results: Path, runs: Path) -> Outcome:

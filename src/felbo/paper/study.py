@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from felbo.paper.results import Observation, Summary
+from felbo.paper.workload import Workload
 
 
 class Claim(NamedTuple):
@@ -44,6 +45,8 @@ class Study:
         data: names of the data sets it reads, which are loaded before any cell is run.
         compared_with: the experiment of the paper with which results are compared; empty for the
             one of the same name.
+        workload: ``workload(model, seed, settings)`` says what a cell computes, for ``--dry-run``;
+            ``None`` for studies whose time is estimated from finished cells only.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Study:
     claims: Callable[[Sequence[Summary]], list[Claim]] = lambda summaries: []
     data: tuple[str, ...] = ()
     compared_with: str = ""
+    workload: Callable[[str, int, Mapping[str, Any]], Workload] | None = None
 
     @property
     def key(self) -> str:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save
 from felbo._files import write_atomically
 from felbo.models import StochasticClassifier
 from felbo.paper.fingerprint import fingerprint
+from felbo.training.devices import best_device
 
 _folder: ContextVar[Path] = ContextVar("_folder", default=Path("runs"))
 
@@ -56,6 +57,7 @@ def trained(
         write_atomically(path, save(state, metadata={"settings": stamp}))
     else:
         model.load_state_dict(load_file(path))
+        best_device().to_device(model)  # where training would have left it
     return model
 
 
