@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import felbo
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 
 
@@ -19,6 +21,15 @@ def load(name):
 
 def test_own_loop_learns_the_digits():
     assert load("own_loop").main(epochs=10).accuracy > 90
+
+
+def test_plain_loop_stops_by_itself_and_saves_its_prediction(tmp_path):
+    history, prediction = load("plain_loop").main(path=str(tmp_path / "digits.npz"))
+    assert len(history) < 30
+    assert [scores.accuracy > 97 for scores in history.validation].index(True) == len(history) - 1
+    again = felbo.Prediction.load(tmp_path / "digits.npz")
+    assert torch.equal(again.precision, prediction.precision)
+    assert prediction.precision.max() <= 1010  # three quarters of three quarters of 1797 images
 
 
 def test_existing_ensemble_is_least_sure_where_the_networks_part():

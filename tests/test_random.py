@@ -3,9 +3,10 @@ import threading
 import time
 
 import numpy as np
+import pytest
 import torch
 
-from felbo.random import seed_everything, torch_seed
+from felbo.random import RandomStream, seed_everything, torch_seed
 
 
 def draws():
@@ -84,3 +85,37 @@ def test_no_seed_draws_from_the_outer_stream():
     with torch_seed(None):
         assert torch.equal(torch.rand(2), expected)
     assert not torch.equal(torch.rand(2), expected)
+
+
+def test_blocks_of_a_stream_continue_each_other_whatever_comes_between():
+    stream = RandomStream(5)
+    found = []
+    for _ in range(3):
+        before = torch.get_rng_state()
+        with stream.block():
+            found.append(torch.rand(4))
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.rand(9)
+    with torch_seed(5):
+        assert torch.equal(torch.rand(12), torch.cat(found))
+
+
+def test_a_stream_goes_on_after_an_error_and_without_a_seed_is_none():
+    stream, before = RandomStream(5), torch.get_rng_state()
+    found = []
+
+    def fails():
+        with stream.block():
+            found.append(torch.rand(2))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert torch.equal(torch.get_rng_state(), before)
+    with stream.block():
+        second = torch.rand(2)
+    with torch_seed(5):
+        assert torch.equal(torch.rand(4), torch.cat([*found, second]))
+    with RandomStream(None).block():
+        torch.rand(1)
+    assert not torch.equal(torch.get_rng_state(), before)

@@ -40,7 +40,7 @@ from felbo.objectives import (
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import History, choose_strength, finetune, fit
+from felbo.training import Epoch, History, StopTraining, choose_strength, finetune, fit, train
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
@@ -55,6 +55,7 @@ __all__ = [
     "ConformalSets",
     "DirichletPrior",
     "Ensemble",
+    "Epoch",
     "Evaluation",
     "Evidential",
     "FunctionSpaceClassifier",
@@ -71,6 +72,7 @@ __all__ = [
     "Rank1",
     "Scores",
     "StochasticClassifier",
+    "StopTraining",
     "SubnetworkLaplace",
     "Tempered",
     "TemperedMean",
@@ -90,6 +92,7 @@ __all__ = [
     "predict",
     "score",
     "seed_everything",
+    "train",
 ]
 
 

@@ -45,3 +45,57 @@ def torch_seed(seed: int | None) -> Iterator[None]:
     with _generators_in_use, torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+class RandomStream:
+    """Seeded random numbers of torch's default generators, in blocks that continue each other.
+
+    Outside its blocks the generators are as they were, so that random numbers drawn between two
+    blocks do not change those drawn inside, and the other way round. Blocks in different threads
+    run one after another.
+
+    Args:
+        seed: of the first block; ``None``: blocks use the generators as they are.
+
+    Example:
+        >>> stream = RandomStream(0)
+        >>> with stream.block():
+        ...     first = torch.rand(1)
+        >>> with stream.block():
+        ...     second = torch.rand(1)
+        >>> with torch_seed(0):
+        ...     print(torch.equal(torch.rand(2), torch.cat([first, second])))
+        True
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        self._states: list[torch.Tensor] | None = None
+        if seed is not None:
+            with torch_seed(seed):
+                self._states = _generator_states()
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Context manager: draw from the stream inside the block."""
+        if self._states is None:
+            yield
+            return
+        with _generators_in_use:
+            outside = _generator_states()
+            _set_generator_states(self._states)
+            try:
+                yield
+            finally:
+                self._states = _generator_states()
+                _set_generator_states(outside)
+
+
+def _generator_states() -> list[torch.Tensor]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return [torch.get_rng_state(), *cuda]
+
+
+def _set_generator_states(states: list[torch.Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state_all(states[1:])

@@ -229,7 +229,7 @@ def test_early_stopping_keeps_the_best_weights():
     _, held_out = rows.split(0.2, learner.seed)
     objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
     again = EarlyStopping(learner.model.float(), objective, held_out, 1, learner.seed)
-    again(0, None)
+    again()
     assert again.scores[0] == pytest.approx(max(scores), abs=1e-5)
 
 
@@ -239,7 +239,7 @@ def test_the_bound_on_held_out_rows_by_hand():
     model = felbo.Ensemble(lambda: felbo.networks.mlp(2, (4,), 2), members=3)
     objective = make_objective(felbo.UniformPrior(2), 6, "batch", 0.5, 0.0, 3)
     stopping = EarlyStopping(model, objective, rows, 1, seed=0)
-    stopping(0, None)
+    stopping()
     logits = model(torch.from_numpy(rows.features)).detach()
     mean = logits.softmax(-1).mean(0).numpy()[np.arange(6), rows.labels]
     likelihood = np.average(np.log((1 - 1e-4) * mean + 1e-4 / 2), weights=rows.weights)

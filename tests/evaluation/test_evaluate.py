@@ -22,6 +22,7 @@ def model():
     model = felbo.Ensemble(lambda: felbo.networks.mlp(2, (16,), 3), members=3)
     objective = felbo.NegativeLogLikelihood()
     felbo.fit(model, objective, (X, Y), epochs=40, learning_rate=0.02, progress=False)
+    model.num_data = None  # a bound of 120 would make ties of the largest precisions
     return model
 
 

@@ -1,5 +1,7 @@
 """Prediction with models, with networks that exist already, and with draws."""
 
+import copy
+import pickle
 import threading
 import warnings
 
@@ -7,10 +9,18 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 
-from felbo import FunctionSpaceELBO, StochasticClassifier, UniformPrior, dirichlet
+from felbo import (
+    FunctionSpaceELBO,
+    NegativeLogLikelihood,
+    StochasticClassifier,
+    Tempered,
+    UniformPrior,
+    dirichlet,
+    fit,
+)
 from felbo.evaluation import predict
 from felbo.models import MAP, ConcentrationNetwork, Ensemble, MCDropout
 from felbo.networks import mlp
@@ -196,6 +206,72 @@ def test_averaged_and_compiled_models_predict_as_the_model(make, x):
     middle = make(mlp(4, (16,), 3))
     middle.load_state_dict(average.module.state_dict())
     torch.testing.assert_close(predict(average, x, seed=0).probs, predict(middle, x, seed=0).probs)
+
+
+def test_an_exponential_average_predicts_with_its_own_weights(x):
+    model = MCDropout(mlp(4, (16,), 3))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    with torch.no_grad():
+        first = model.network[1].weight.clone()
+        model.network[1].weight.add_(1.0)
+    for _ in range(2):
+        average.update_parameters(model)
+    expected = 0.9 * (first + 1.0) + 0.1 * (first + 1.0)  # the first update copies
+    torch.testing.assert_close(average.module.network[1].weight, expected)
+    found = predict(average, x, seed=0)
+    torch.testing.assert_close(found.probs, predict(average.module, x, seed=0).probs)
+
+
+@pytest.mark.filterwarnings("ignore:All 2 draws")
+def test_the_training_size_comes_from_the_model(x):
+    """Draws that agree nearly everywhere have the largest precision allowed."""
+    model = Ensemble.from_networks([mlp(4, (16,), 3)] * 2)
+    assert (predict(model, x).precision == 1_000_000).all()
+    fit(model, NegativeLogLikelihood(), (x, torch.arange(50) % 3), epochs=1, progress=False)
+    assert model.num_data == 50
+    assert (predict(model, x).precision == 50).all()
+    assert (predict(model, x, num_data=700).precision == 700).all()
+    compiled = torch.compile(model, backend="eager")
+    wrapped = [copy.deepcopy(model), AveragedModel(model), compiled, Tempered(model, 2.0)]
+    fresh = Ensemble.from_networks([mlp(4, (16,), 3)] * 2)
+    fresh.load_state_dict(model.state_dict())
+    wrapped += [fresh, pickle.loads(pickle.dumps(model))]
+    for each in wrapped:
+        assert predict(each, x).precision.unique().tolist() == [50]
+    assert (predict([model.member(0), mlp(4, (16,), 3)], x).precision <= 1_000_000).all()
+
+
+def test_the_size_that_the_objective_was_given_counts(x):
+    model, y = MAP(mlp(4, (16,), 3)), torch.arange(50) % 3
+    fit(model, FunctionSpaceELBO(UniformPrior(3), num_data=600), (x, y), epochs=1, progress=False)
+    assert (predict(model, x).precision == 600).all()
+    loader = DataLoader(TensorDataset(x, y), 10)
+    fit(model, NegativeLogLikelihood(), loader, epochs=1, progress=False)
+    assert (predict(model, x).precision == 50).all()
+
+
+def test_state_dicts_of_models_that_know_no_size_leave_it(x):
+    model, other = MAP(mlp(4, (16,), 3)), MAP(mlp(4, (16,), 3))
+    model.num_data = 77
+    model.load_state_dict(other.state_dict())
+    assert model.num_data == 77
+    other.load_state_dict(model.state_dict())
+    assert other.num_data == 77
+
+
+def test_copies_of_one_network_in_a_list_are_warned_of(networks, x):
+    same = copy.deepcopy(networks[1])
+    for copies in ([networks[0]] * 3, [*networks[:2], same]):
+        with pytest.warns(UserWarning, match=r"Networks \d and \d of the list .* copies of one"):
+            predict(copies, x, batch_size=20)
+    with pytest.warns(UserWarning, match="Networks 1 and 2 ") as caught:
+        predict([*networks[:2], same], x, batch_size=20)
+    assert len(caught) == 1  # not once per batch
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predict(networks, x[:1])
+        predict(networks[:1], x)
 
 
 def test_inference_mode_changes_nothing(networks, x):

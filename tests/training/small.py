@@ -1,6 +1,7 @@
 """Fifty points of two classes and a small network: what the tests of this folder train on."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -28,7 +29,7 @@ def elbo(**settings):
 
 
 def fit(model, data, objective=None, **options):
-    options = {"epochs": 3, "progress": False, **options}
+    options = {"epochs": 3, "batch_size": None, "progress": False, **options}
     return felbo.fit(model, objective or elbo(), data, **options)
 
 
@@ -42,9 +43,17 @@ def state(model):
 
 
 def changed(model, before):
-    """Names of what is not as it was."""
-    now = model.state_dict()
+    """Names of weights and statistics that are not as they were."""
+    now = {name: value for name, value in model.state_dict().items() if "_extra" not in name}
     return {name for name in now if not torch.equal(now[name], before[name])}
+
+
+def refused(model, given, error, message, objective=None, **options):
+    """Check that a training is refused with a message and has changed nothing."""
+    before = state(model)
+    with pytest.raises(error, match=message):
+        fit(model, given, objective, **options)
+    assert changed(model, before) == set()
 
 
 def modes(model):

@@ -10,15 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
 
-from .small import Frame, changed, data, elbo, fit, network, normalised, state, weights
-
-
-def refused(model, given, error, message, objective=None, **options):
-    """Check that a training is refused with a message and has changed nothing."""
-    before = state(model)
-    with pytest.raises(error, match=message):
-        fit(model, given, objective, **options)
-    assert changed(model, before) == set()
+from .small import Frame, changed, data, elbo, fit, network, normalised, refused, state, weights
 
 
 def test_impossible_settings():

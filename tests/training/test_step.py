@@ -35,7 +35,7 @@ def test_the_message_tells_a_rate_too_large_from_a_bad_input():
     def huge(parameters):
         return torch.optim.SGD(parameters, lr=1e38)
 
-    with pytest.raises(FloatingPointError, match=r"smaller learning rate.*as before this step"):
+    with pytest.raises(FloatingPointError, match=r"smaller learning rate.*step was not taken"):
         fit(felbo.MAP(network()), data(), optimizer=huge, epochs=5)
 
 

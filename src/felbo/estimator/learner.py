@@ -16,8 +16,8 @@ from felbo.estimator.stopping import EarlyStopping, Stop
 from felbo.estimator.tables import take
 from felbo.evaluation import Prediction, predict
 from felbo.models import StochasticClassifier
-from felbo.objectives import Loss, Objective
-from felbo.training import fit
+from felbo.objectives import Objective
+from felbo.training import Epoch, fit
 
 # Rows that are encoded and predicted at a time, which bounds the memory that it takes.
 CHUNK = 8192
@@ -56,10 +56,10 @@ class Learner:
     ) -> None:
         """Take some epochs more."""
 
-        def on_epoch(epoch: int, mean: Loss) -> None:
-            self.losses.append(float(mean.total))
+        def on_epoch(epoch: Epoch) -> None:
+            self.losses.append(epoch.total)
             if stopping is not None:
-                stopping(epoch, mean)
+                stopping()
 
         with suppress(Stop):
             fit(

@@ -12,7 +12,7 @@ from felbo.estimator.rows import Rows
 from felbo.evaluation.predict import predict
 from felbo.models import StochasticClassifier
 from felbo.models.modes import evaluation_mode
-from felbo.objectives import Loss, Objective
+from felbo.objectives import Objective
 from felbo.random import torch_seed
 
 
@@ -54,7 +54,7 @@ class EarlyStopping:
         self.scores: list[float] = []
         self._best: dict[str, Any] = {}
 
-    def __call__(self, epoch: int, mean: Loss) -> None:
+    def __call__(self) -> None:
         """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
         self.scores.append(self._log_likelihood() - self._kl())
         best = int(np.argmax(self.scores))

@@ -13,12 +13,16 @@ from torch import Tensor, nn
 from felbo import fused
 from felbo.dirichlet.validation import check_draws, check_simplex
 from felbo.evaluation.batches import input_batches
-from felbo.evaluation.prediction import Prediction, Spread, concatenate, summarise
-from felbo.inputs import Inputs, explained, run, tensors
+from felbo.evaluation.members import Members, check_networks
+from felbo.evaluation.prediction import Prediction
+from felbo.evaluation.spread import Spread, concatenate, summarise
+from felbo.inputs import Inputs, explained, tensors
 from felbo.models import StochasticClassifier, evaluation_mode, unwrap
-from felbo.models.base import warn_of_probabilities
 from felbo.objectives.forward import checked
 from felbo.random import torch_seed
+
+# Upper bound of the fitted precision if the number of training examples is not known.
+UNKNOWN_SIZE = 1_000_000
 
 
 @torch.no_grad()
@@ -27,7 +31,7 @@ def predict(
     x: Inputs | Iterable[Any] | None = None,
     *,
     num_samples: int | None = None,
-    num_data: int = 1_000_000,
+    num_data: int | None = None,
     batch_size: int = 2048,
     smoothing: float = 1e-4,
     seed: int | None = None,
@@ -49,7 +53,8 @@ def predict(
             in the order of the inputs.
         num_samples: draws; ``None`` takes the model's evaluation default.
         num_data: N, upper bound of the fitted precision (the size of the training set in the
-            paper).
+            paper); ``None`` is ``model.num_data``, which :func:`felbo.fit` sets, or 1,000,000 for a
+            model without it, a list of networks and draws.
         batch_size: inputs per forward pass; batches of a loader keep their size.
         smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them; with 0,
             all results are float64.
@@ -73,9 +78,10 @@ def predict(
         >>> felbo.predict(draws).probs
         tensor([[0.5000, 0.3500, 0.1500]])
     """
-    _check_settings(num_data, batch_size, smoothing)
+    cap = known_size(model) if num_data is None else num_data
+    _check_settings(cap, batch_size, smoothing)
     if isinstance(model, Tensor | np.ndarray):
-        return _from_draws(model, x, num_samples, num_data, smoothing)
+        return _from_draws(model, x, num_samples, cap, smoothing)
     if x is None:
         raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
     source = _source(model, num_samples)
@@ -96,8 +102,18 @@ def predict(
             items, draws = items + probs.shape[1], len(probs) if source.is_random else 1
     joined = concatenate(behind)
     return Prediction(
-        concatenate(means), joined if source.direct else Spread(draws, joined, smoothing, num_data)
+        concatenate(means), joined if source.direct else Spread(draws, joined, smoothing, cap)
     )
+
+
+def known_size(model: Any) -> int:
+    """Return N, the number of training examples of a model; 1,000,000 if it is not known.
+
+    A wrapper (compiled, averaged, tempered) has that of the model inside.
+    """
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    sizes = (part.num_data for part in parts if isinstance(part, StochasticClassifier))
+    return next((size for size in sizes if size is not None), UNKNOWN_SIZE)
 
 
 class _Source(NamedTuple):
@@ -144,8 +160,8 @@ def _from_draws(
 def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> _Source:
     if isinstance(model, list | tuple | nn.ModuleList):
         networks = list(model)
-        _check_networks(networks, num_samples)
-        return _Source(networks, partial(_member_logits, networks))
+        check_networks(networks, num_samples)
+        return _Source(networks, Members(networks))
     if not isinstance(model, nn.Module):
         raise TypeError(
             "predict takes a stochastic classifier, a list of networks or draws [M, B, K], "
@@ -154,18 +170,6 @@ def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> 
     inner = unwrap(model)
     draw = partial(model, num_samples=1 if inner.gives_concentration else num_samples)
     return _Source([model], draw, inner.is_random, inner.gives_concentration)
-
-
-def _member_logits(networks: Sequence[nn.Module], batch: Inputs) -> Tensor:
-    logits = [run(network, batch) for network in networks]
-    classes = [part.shape[-1] for part in logits]
-    if len(set(classes)) > 1:
-        raise ValueError(
-            f"All networks must give logits for the same number of classes, got {classes} classes."
-        )
-    for part in logits:
-        warn_of_probabilities(part, "a network in the list")
-    return torch.stack(logits)
 
 
 def _check_finite(probs: Tensor, before: int) -> None:
@@ -185,20 +189,3 @@ def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
         raise ValueError(f"num_data is the number of training examples, got {num_data}.")
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")
-
-
-def _check_networks(networks: Sequence[Any], num_samples: int | None) -> None:
-    if not networks:
-        raise ValueError("The list of networks is empty; an ensemble needs at least one.")
-    for network in networks:
-        if isinstance(network, StochasticClassifier):
-            raise TypeError(
-                f"{type(network).__name__} gives draws of its own; predict with it by itself. A "
-                "list holds plain networks."
-            )
-        if not isinstance(network, nn.Module):
-            raise TypeError(f"A list holds networks (nn.Module), got {type(network).__name__}.")
-    if num_samples not in (None, len(networks)):
-        raise ValueError(
-            f"{len(networks)} networks give exactly that many draws, got num_samples={num_samples}."
-        )

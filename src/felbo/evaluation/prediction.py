@@ -3,52 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from felbo import dirichlet
-
-# Values converted to float64 at a time, so that temporaries fit into the cache.
-_BLOCK = 65536
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Sufficient statistics of M draws at B inputs, for a later fit of their Dirichlet.
-
-    The likelihood of the precision depends on the draws only through their mean ā and their spread
-    ``D = Σ_k ā_k (log ā_k − l̄_k)`` per input, with l̄ the mean of their logarithms.
-
-    Attributes:
-        draws: M.
-        value: D of the smoothed draws ``[B]``, float64.
-        smoothing: γ of the smoothing.
-        max_precision: upper bound of the fitted precision.
-    """
-
-    draws: int
-    value: Tensor
-    smoothing: float
-    max_precision: float
-
-    def fit(self, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return α ``[B, K]`` and z ``[B]`` of draws with mean ``probs [B, K]``."""
-        mean = dirichlet.smooth(probs.double(), self.smoothing)
-        cap = max(self.max_precision, float(probs.shape[-1]))
-        fitted = dirichlet.fit_spread(mean, self.value, max_precision=cap)
-        return fitted.concentration.to(probs.dtype), fitted.precision.to(probs.dtype)
+from felbo.evaluation.indexing import selected_rows
+from felbo.evaluation.prediction_files import SETTINGS, read_arrays, write_arrays
+from felbo.evaluation.prediction_tables import SHOWN, as_frame, described
+from felbo.evaluation.spread import Spread
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """Class probabilities and the fitted Dirichlet, for B inputs.
 
     The Dirichlet is fitted to the draws lazily, on first access to ``concentration``,
-    ``precision`` or one of the uncertainties, and cached.
+    ``precision`` or one of the uncertainties, and cached. ``prediction[index]`` selects inputs by
+    a number, a slice, a list or tensor of numbers, or a mask.
 
     Args:
         probs: mean of the draws' class probabilities ``[B, K]``.
@@ -57,6 +35,12 @@ class Prediction:
 
     Attributes:
         probs: mean of the draws' class probabilities ``[B, K]``.
+
+    Example:
+        >>> import torch, felbo
+        >>> prediction = felbo.predict(torch.tensor([[[0.6, 0.4]], [[0.4, 0.6]]]).expand(2, 5, 2))
+        >>> len(prediction), len(prediction[1:3]), prediction.numpy()["probs"].shape
+        (5, 2, (5, 2))
     """
 
     probs: Tensor
@@ -122,25 +106,99 @@ class Prediction:
                 "with several draws (MCDropout, Ensemble, Radial, Rank1).",
                 stacklevel=2,
             )
-            return torch.full_like(self._uncertainty.epistemic, torch.nan)
-        return self._uncertainty.epistemic
+        return self._epistemic
+
+    @property
+    def _epistemic(self) -> Tensor:
+        found = self._uncertainty.epistemic
+        return found if self.is_random else torch.full_like(found, torch.nan)
 
     def __len__(self) -> int:
         """Return B."""
         return len(self.probs)
 
+    def __getitem__(self, index: Any) -> Prediction:
+        """Return the prediction for some of the inputs; for one input, B = 1."""
+        rows = selected_rows(index, len(self)).to(self.probs.device)
+        return self._mapped(lambda part: part[rows])
 
-def summarise(probs: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Reduce draws ``[M, B, K]`` to their mean ``[B, K]`` and their spread D ``[B]``."""
-    if len(probs) == 1:
-        # The spread of one draw is exactly 0, without rounding errors.
-        return probs[0], probs.new_zeros(probs.shape[1], dtype=torch.float64)
-    draws, _, classes = probs.shape
-    blocks = torch.split(probs, max(_BLOCK // (draws * classes), 1), dim=1)
-    spreads = [dirichlet.spread(dirichlet.smooth(block.double(), smoothing)) for block in blocks]
-    return probs.mean(0), concatenate(spreads)
+    def to(self, device: torch.device | str) -> Prediction:
+        """Return the prediction on another device."""
+        return self._mapped(lambda part: part.to(device))
 
+    def cpu(self) -> Prediction:
+        """Return the prediction on the CPU."""
+        return self.to("cpu")
 
-def concatenate(parts: Sequence[Tensor]) -> Tensor:
-    """Join the results of batches, without a copy if there is only one."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+    def _mapped(self, function: Callable[[Tensor], Tensor]) -> Prediction:
+        """Apply a function of rows to every tensor, also to those that are computed already."""
+        source = self.source
+        if isinstance(source, Tensor):
+            mapped = Prediction(function(self.probs), function(source))
+        else:
+            spread = replace(source, value=function(source.value))
+            mapped = Prediction(function(self.probs), spread)
+        if "_dirichlet" in vars(self):
+            alpha, precision = self._dirichlet
+            vars(mapped)["_dirichlet"] = function(alpha), function(precision)
+        return mapped
+
+    def numpy(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return everything as numpy arrays by name.
+
+        ``probs`` and ``concentration [B, K]``; ``labels``, ``confidence``, ``precision``,
+        ``total``, ``aleatoric`` and ``epistemic [B]``, the last NaN for a single draw.
+        """
+        tensors = {
+            "probs": self.probs,
+            "labels": self.labels,
+            "confidence": self.confidence,
+            "concentration": self.concentration,
+            "precision": self.precision,
+            "total": self.total,
+            "aleatoric": self.aleatoric,
+            "epistemic": self._epistemic,
+        }
+        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+    def to_pandas(self, class_names: Sequence[str] | None = None) -> Any:
+        """Return a ``pandas.DataFrame`` with a row per input.
+
+        Columns: ``label``, ``confidence``, a column ``prob_<class>`` per class, ``precision``,
+        ``total``, ``aleatoric`` and ``epistemic``.
+
+        Args:
+            class_names: names of the K classes, in the order of their indices; ``None`` uses the
+                indices.
+        """
+        return as_frame(self.numpy(), class_names)
+
+    def save(self, path: str | Path) -> None:
+        """Write the prediction to a ``.npz`` file, which holds arrays only and no code."""
+        arrays = {"probs": self.probs.cpu().numpy()}
+        if isinstance(self.source, Tensor):
+            arrays["concentration"] = self.source.cpu().numpy()
+        else:
+            arrays["spread"] = self.source.value.cpu().numpy()
+            arrays |= {name: np.asarray(getattr(self.source, name)) for name in SETTINGS}
+        write_arrays(Path(path), arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Prediction:
+        """Read a prediction that :meth:`save` wrote, on the CPU.
+
+        Raises:
+            ValueError: if the file is damaged, or is none of these files.
+        """
+        arrays = read_arrays(Path(path))
+        probs = torch.from_numpy(arrays["probs"])
+        if "concentration" in arrays:
+            return cls(probs, torch.from_numpy(arrays["concentration"]))
+        draws, smoothing, max_precision = (arrays[name].item() for name in SETTINGS)
+        value = torch.from_numpy(arrays["spread"])
+        return cls(probs, Spread(draws, value, smoothing, max_precision))
+
+    def __repr__(self) -> str:
+        """Return the number of inputs, classes and draws, and a table of the first inputs."""
+        draws = 0 if isinstance(self.source, Tensor) else self.source.draws
+        return described(self[:SHOWN].numpy(), len(self), draws)

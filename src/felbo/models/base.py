@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from felbo.inputs import Inputs
 from felbo.models._conversion import last_layer
-from felbo.models._state import check_same_kind, packed
+from felbo.models._state import check_same_kind, packed, unpacked
 
 
 class StochasticClassifier(nn.Module, ABC):
@@ -36,6 +36,8 @@ class StochasticClassifier(nn.Module, ABC):
     # Module types that stay in training mode, because torch's fast paths for evaluation would skip
     # the random parts of the model.
     always_training: tuple[type[nn.Module], ...] = ()
+    # N, the number of training examples, which felbo.fit sets; the default of felbo.predict.
+    num_data: int | None = None
     # Appended to the warning that all draws are equal.
     reason_for_equal_draws: str = (
         "Likely its spread is below the precision of the numbers, or the converted layers do not "
@@ -119,12 +121,14 @@ class StochasticClassifier(nn.Module, ABC):
         return {}
 
     def get_extra_state(self) -> Tensor:
-        """Return the model's class and settings, which are stored in the state dict."""
-        return packed({"kind": type(self).__name__, **self.settings()})
+        """Return the model's class, settings and ``num_data``, which the state dict stores."""
+        known = {} if self.num_data is None else {"num_data": self.num_data}
+        return packed({"kind": type(self).__name__, **self.settings(), **known})
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Raise if a state dict was saved by another model class, or with other settings."""
-        check_same_kind(state, self.get_extra_state())
+        """Take ``num_data``; raise if the model was of another class or had other settings."""
+        check_same_kind(state, packed({"kind": type(self).__name__, **self.settings()}))
+        self.num_data = unpacked(state).get("num_data", self.num_data)
 
     def _take_mode_of(self, *networks: nn.Module) -> None:
         """Set the model's own mode to that of the networks, without changing their modules."""

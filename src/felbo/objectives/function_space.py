@@ -21,6 +21,7 @@ from felbo.objectives.checks import (
     check_weight,
     warn_if_flat,
 )
+from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
 from felbo.objectives.forward import forward_once, forward_points
 from felbo.objectives.likelihood import expected_nll
@@ -108,6 +109,8 @@ class FunctionSpaceELBO(Objective):
             gradient, with relative differences of at most 1e-4 in the value and 1e-3 in the
             gradient; ``"auto"`` uses the fused one where it applies, for float32 logits or lower
             precision.
+        class_weights: factor of each class in the likelihood ``[K]``: ``−w_y log f_y``. With a mean
+            of one over the training data, the prior keeps its strength.
 
     Example:
         >>> import torch, felbo
@@ -129,6 +132,7 @@ class FunctionSpaceELBO(Objective):
         *,
         batch_size: int | None = None,
         implementation: Implementation = "auto",
+        class_weights: ClassWeights | None = None,
     ) -> None:
         check_count("num_data, the number of training examples,", num_data)
         check_choice("gradient", gradient, ("partial", "total"))
@@ -148,6 +152,7 @@ class FunctionSpaceELBO(Objective):
         self.smoothing = smoothing
         self.batch_size = batch_size
         self.implementation: Implementation = implementation
+        self.class_weights = as_class_weights(class_weights)
         self._warned = False
 
     @classmethod
@@ -189,7 +194,7 @@ class FunctionSpaceELBO(Objective):
         with_batch = [term.measurement.includes_batch for term in self.terms]
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
-        nll = expected_nll(batch, y)
+        nll = expected_nll(batch, y, self.class_weights)
         divergences = [
             term.weight * self.divergence(logits, places, term.prior).mean()
             for term, (logits, places) in zip(self.terms, measured, strict=True)

@@ -8,6 +8,7 @@ from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import check_count, check_model, check_weight
+from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.forward import checked
 from felbo.objectives.likelihood import expected_nll
 
@@ -27,6 +28,7 @@ class WeightSpaceELBO(Objective):
         num_data: N, the number of training examples.
         temperature: weight of the KL term; below 1 a cold posterior.
         num_samples: M; ``None`` takes the model's training default.
+        class_weights: factor of each class in the likelihood ``[K]``: ``−w_y log f_y``.
 
     Example:
         >>> import torch, felbo
@@ -37,17 +39,24 @@ class WeightSpaceELBO(Objective):
     """
 
     def __init__(
-        self, num_data: int, *, temperature: float = 1.0, num_samples: int | None = None
+        self,
+        num_data: int,
+        *,
+        temperature: float = 1.0,
+        num_samples: int | None = None,
+        class_weights: ClassWeights | None = None,
     ) -> None:
         check_count("num_data, the number of training examples,", num_data)
         check_weight("temperature", temperature)
         self.num_data = num_data
         self.temperature = temperature
         self.num_samples = num_samples
+        self.class_weights = as_class_weights(class_weights)
 
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss on inputs ``x [B, ...]`` and labels ``y [B]``; its ``kl`` is KL / N."""
         check_model(model)
-        nll = expected_nll(checked(model(x, self.num_samples), batch_size(x)), y)
+        logits = checked(model(x, self.num_samples), batch_size(x))
+        nll = expected_nll(logits, y, self.class_weights)
         kl = model.weight_kl() / self.num_data
         return Loss(total=nll + self.temperature * kl, nll=nll, kl=kl)

@@ -99,7 +99,13 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
         elbo = None if name == "MAP" else make_elbo(name, classes, points, len(train))
         objective = without_value(elbo, points) if elbo else felbo.NegativeLogLikelihood()
         felbo.fit(
-            model, objective, data, epochs=settings["epochs"], learning_rate=5e-3, progress=False
+            model,
+            objective,
+            data,
+            epochs=settings["epochs"],
+            batch_size=None,
+            learning_rate=5e-3,
+            progress=False,
         )
         scores = felbo.score(felbo.predict(model, test).probs, labels(test, classes))
         likelihood = scores.log_likelihood

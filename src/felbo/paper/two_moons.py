@@ -137,10 +137,11 @@ def train(
         objective,
         (x, y),
         epochs=epochs,
+        batch_size=None,
         learning_rate=0.005,
         seed=SEED,
         progress=False,
-        on_epoch=None if ticker is None else lambda epoch, loss: ticker(),
+        on_epoch=None if ticker is None else lambda epoch: ticker(),
     )
     return classifier
 

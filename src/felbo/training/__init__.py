@@ -3,16 +3,23 @@
 from felbo.training.batches import TensorBatches
 from felbo.training.before_after import BeforeAfter, compare_before_after
 from felbo.training.finetune import finetune
-from felbo.training.loop import History, fit
+from felbo.training.fit import fit
+from felbo.training.history import Epoch, History, ValidationScores
+from felbo.training.loop import train
+from felbo.training.stopping import StopTraining
 from felbo.training.strength import StrengthChoice, choose_strength
 
 __all__ = [
     "BeforeAfter",
+    "Epoch",
     "History",
+    "StopTraining",
     "StrengthChoice",
     "TensorBatches",
+    "ValidationScores",
     "choose_strength",
     "compare_before_after",
     "finetune",
     "fit",
+    "train",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,17 +10,38 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
-from felbo.objectives import Objective
-from felbo.objectives.checks import check_labels
+from felbo.objectives import FunctionSpaceELBO, Objective
+from felbo.objectives.checks import check_choice, check_labels
 from felbo.objectives.forward import BATCH_NORMS
 from felbo.training.batches import TensorBatches
 from felbo.training.sources import Batches
 
 ADVICE = "Choose another batch_size, or a DataLoader with drop_last=True."
+
+
+def check_settings(
+    epochs: int,
+    accumulate: int,
+    clip_norm: float | None,
+    validated: bool,
+    patience: int | None,
+    monitor: str,
+) -> None:
+    """Raise for settings of a training that are out of range or contradict each other."""
+    check_choice("monitor", monitor, ("nll", "loss", "accuracy"))
+    for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
+    if clip_norm is not None and not 0.0 < clip_norm < math.inf:
+        raise ValueError(f"clip_norm must be positive and finite, got {clip_norm}.")
+    if patience is not None and not validated:
+        raise ValueError(
+            "patience waits for a better score on validation data: pass validation=(x, y), a "
+            "Dataset or a DataLoader."
+        )
 
 
 def check_trainable(model: nn.Module) -> None:
@@ -35,18 +57,15 @@ def check_trainable(model: nn.Module) -> None:
         )
 
 
-def check_optimizer(optimizer: Optimizer, model: nn.Module) -> None:
-    """Raise if a ready optimiser holds none of the model's parameters.
-
-    Models copy the network that they are made from, so an optimiser of the network itself would
-    train nothing.
-    """
-    own = set(model.parameters())
-    if not any(p in own for group in optimizer.param_groups for p in group["params"]):
+def check_accumulation(accumulate: int, objective: Objective, batches: Batches) -> None:
+    """Raise if the KL weight is 1 / B, but the items B of an accumulated step are not known."""
+    by_batch = isinstance(objective, FunctionSpaceELBO) and (
+        objective.kl_weight == "batch" and objective.batch_size is None
+    )
+    if accumulate > 1 and by_batch and batches.full_size is None:
         raise ValueError(
-            f"The optimiser holds no parameter of this {type(model).__name__}, which is a copy of "
-            "the network it was made from. Make the optimiser from model.parameters(), or pass a "
-            "function: optimizer=lambda p: torch.optim.SGD(p, lr=0.1)."
+            "kl_weight='batch' is 1 / B with B the items per optimiser step, which this DataLoader "
+            f"does not tell. Pass batch_size={accumulate} * (items per batch) to the objective."
         )
 
 
@@ -62,7 +81,7 @@ def check_last_batch(model: StochasticClassifier, objective: Objective, batches:
 
 @contextmanager
 def first_forward(
-    model: StochasticClassifier, batches: Batches
+    model: StochasticClassifier, batches: Batches, validation_labels: Tensor | None = None
 ) -> Iterator[Callable[[Inputs], None]]:
     """Give a function to call with the inputs of each step between forward and backward pass.
 
@@ -73,6 +92,7 @@ def first_forward(
     Args:
         model: what is trained, in training mode.
         batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known yet.
+        validation_labels: ``[N]``, if they are known.
     """
     seen = _Seen()
     hooks = [
@@ -91,6 +111,8 @@ def first_forward(
             hooks.pop().remove()
         if isinstance(batches, TensorBatches) and seen.classes:
             check_labels(batches.y.cpu(), batches.size, seen.classes)
+        if validation_labels is not None and seen.classes:
+            check_labels(validation_labels.cpu(), len(validation_labels), seen.classes)
         if batches.last_size == 1:
             _check_norms(seen, batch_size(x))
 

@@ -19,8 +19,9 @@ from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
 from felbo.random import torch_seed
-from felbo.training.loop import MakeOptimizer, fit
-from felbo.training.sources import Data
+from felbo.training.fit import fit
+from felbo.training.optimizers import MakeOptimizer
+from felbo.training.sources import Data, num_items
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -137,34 +138,25 @@ def _check(network: Any, data: Any, layers: str) -> None:
 
 def _steps_per_epoch(data: Data, items: int | None) -> int | None:
     """Return the number of batches in a pass; ``None`` for a stream without a length."""
-    try:
-        if isinstance(data, DataLoader):
+    if isinstance(data, DataLoader):
+        try:
             return len(data)
-        count = _num_data(data)
-    except TypeError:
-        return None
-    return -(-count // (items or count))
-
-
-def _num_data(data: Data) -> int:
-    """Return N, the number of training examples; raise TypeError for a stream."""
-    if isinstance(data, tuple | list):
-        return len(data[1])
-    items: Any = data.dataset if isinstance(data, DataLoader) else data
-    return len(items)
+        except TypeError:
+            return None
+    count = num_items(data)
+    return None if count is None else -(-count // (items or count))
 
 
 def _everywhere(
     model: StochasticClassifier, data: Data, augment: Callable[[Inputs], Inputs] | None
 ) -> Objective:
     """Return the recommended bound for a model and its data."""
-    try:
-        num_data = _num_data(data)
-    except TypeError as error:
+    num_data = num_items(data)
+    if num_data is None:
         raise TypeError(
             "The data have no length, which the default objective needs. Pass an objective: "
             "felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
-        ) from error
+        )
     parameter = next(model.parameters())
     with torch_seed(0), evaluation_mode([model]), torch.no_grad():
         x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))

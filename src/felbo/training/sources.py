@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 Data = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
+BatchSize = int | Literal["auto"] | None
+
+# The default batch size for large data and its lower bound for small data.
+LARGEST, SMALLEST = 128, 32
 
 
 class LoaderBatches:
@@ -26,13 +30,14 @@ class LoaderBatches:
         fabric: moves batches to the device, and distributes them over processes.
 
     Attributes:
+        size: number of items in a pass; ``None`` if unknown.
         full_size: number of items in a full batch; ``None`` if unknown.
         last_size: number of items in an epoch's last batch; ``None`` if unknown.
     """
 
     def __init__(self, loader: DataLoader[Any], fabric: Fabric) -> None:
         self.loader = cast(Any, fabric.setup_dataloaders(loader))
-        self.full_size, self.last_size = _sizes(self.loader.batch_sampler)
+        self.size, self.full_size, self.last_size = _sizes(self.loader.batch_sampler)
 
     def __iter__(self) -> Iterator[tuple[Inputs, Tensor]]:
         """Yield ``(x [B, ...], y [B])``."""
@@ -43,41 +48,94 @@ class LoaderBatches:
 Batches = TensorBatches | LoaderBatches
 
 
-def _sizes(sampler: Any) -> tuple[int | None, int | None]:
-    """Return the sizes of a full and of the last batch, ``None`` where unknown."""
+def _sizes(sampler: Any) -> tuple[int | None, int | None, int | None]:
+    """Return the sizes of a pass, of a full and of the last batch, ``None`` where unknown."""
     if not isinstance(sampler, BatchSampler):
-        return None, None
+        return None, None, None
     try:
         items = len(sampler.sampler)  # type: ignore[arg-type]
     except TypeError:  # a stream without a length
-        return sampler.batch_size, None
+        return None, sampler.batch_size, None
     full = min(sampler.batch_size, items)
-    return full, full if sampler.drop_last else items % sampler.batch_size or full
+    return items, full, full if sampler.drop_last else items % sampler.batch_size or full
 
 
-def as_batches(data: Data, batch_size: int | None, fabric: Fabric, dtype: torch.dtype) -> Batches:
+def as_batches(data: Data, batch_size: BatchSize, fabric: Fabric, dtype: torch.dtype) -> Batches:
     """Return an iterable over the batches of an epoch.
 
     Args:
         data: a ``DataLoader``; a ``Dataset`` of pairs, which gets one; or ``(x, y)`` as tensors,
             numpy arrays, DataFrames, or tuples and dicts of these.
-        batch_size: B; ``None`` takes all data of tensors in one step.
+        batch_size: B; ``"auto"`` is :func:`default_batch_size`, ``None`` takes all data in one
+            step.
         fabric: device and strategy.
         dtype: of the model; floating-point numpy arrays are converted to it.
     """
+    check_data(data, "data")
     if isinstance(data, DataLoader):
-        if batch_size is not None:
+        if isinstance(batch_size, int):
             raise ValueError(
                 f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
             )
         return LoaderBatches(data, fabric)
+    size = _batch_size(batch_size, num_items(data))
     if isinstance(data, Dataset):
         stream = isinstance(data, IterableDataset)  # cannot be shuffled
-        return LoaderBatches(DataLoader(data, batch_size or 128, shuffle=not stream), fabric)
-    if not (isinstance(data, tuple | list) and len(data) == 2):
+        return LoaderBatches(DataLoader(data, size, shuffle=not stream), fabric)
+    x = map_tensors(fabric.to_device, as_inputs(data[0], dtype))
+    y = as_labels(data[1]).to(next(tensors(x)).device)
+    # A default that covers all data is a full-batch step, which needs neither shuffle nor copy.
+    whole = batch_size is None or (batch_size == "auto" and size == len(y))
+    return TensorBatches(x, y, None if whole else size)
+
+
+def default_batch_size(items: int) -> int:
+    """Return the default batch size: a tenth of the data, but at least 32 and at most 128.
+
+    It is lowered while the last batch of an epoch would hold less than a quarter of a full one,
+    since a tiny batch makes a noisy step, and batch normalisation cannot train on a single item.
+
+    Example:
+        >>> [default_batch_size(items) for items in (20, 200, 1000, 60_000)]
+        [20, 32, 100, 128]
+    """
+    size = max(1, min(items, LARGEST, max(SMALLEST, items // 10)))
+    while 0 < items % size < size // 4:
+        size -= 1
+    return size
+
+
+def num_items(data: Data) -> int | None:
+    """Return N, the number of training examples; ``None`` for a stream without a length."""
+    items: Any = data[1] if isinstance(data, tuple | list) else data
+    if isinstance(data, DataLoader):
+        items = data.dataset
+    try:
+        return len(items)
+    except TypeError:
+        return None
+
+
+def check_data(data: Any, name: str) -> None:
+    """Raise unless data have one of the forms that a training takes."""
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    if not (pair or isinstance(data, DataLoader | Dataset)):
         raise TypeError(
-            "data must be a DataLoader, a Dataset, or a pair (x, y) of tensors or arrays; "
+            f"{name} must be a DataLoader, a Dataset, or a pair (x, y) of tensors or arrays; "
             f"got {type(data).__name__}."
         )
-    x = map_tensors(fabric.to_device, as_inputs(data[0], dtype))
-    return TensorBatches(x, as_labels(data[1]).to(next(tensors(x)).device), batch_size)
+
+
+def _batch_size(given: BatchSize, items: int | None) -> int:
+    """Return the number of items per batch."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        if given < 1:
+            raise ValueError(f"batch_size must be at least 1, got {given}.")
+        return given
+    if given == "auto":
+        return LARGEST if items is None else default_batch_size(items)
+    if given is not None:
+        raise TypeError(f"batch_size must be a number, 'auto' or None, got {given!r}.")
+    if items is None:
+        raise ValueError("batch_size=None takes all data in one step: a stream has no such size.")
+    return max(items, 1)

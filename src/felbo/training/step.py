@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,51 +11,97 @@ from torch import Tensor, nn
 
 from felbo.inputs import Inputs, explained, tensors
 from felbo.objectives import Loss, Objective
+from felbo.random import torch_seed
+from felbo.training.devices import Engine
 from felbo.training.statistics import RunningStatistics
+
+# Batches (x, y) whose mean loss makes one step.
+Group = Sequence[tuple[Inputs, Tensor]]
 
 
 class Step:
     """Compute the loss and its gradient, and take an optimiser step.
 
+    The loss of several batches is their mean, weighted by items, so that k batches of b items give
+    the gradient of one batch of k · b items.
+
     Args:
-        model: called in training mode; a Fabric wrapper or the classifier itself.
+        engine: model in training mode, optimiser and backward function.
         objective: computes the loss.
-        optimizer: of the model's parameters.
-        backward: computes gradients of the loss.
         check: called with the inputs once the loss is there; raises if training cannot go on.
+        clip_norm: largest norm of the gradient; ``None`` does not clip.
+        closure: True if the optimiser computes the loss itself, several times per step.
     """
 
     def __init__(
         self,
-        model: Any,
+        engine: Engine,
         objective: Objective,
-        optimizer: Any,
-        backward: Callable[[Tensor], None],
         check: Callable[[Inputs], None],
+        clip_norm: float | None = None,
+        closure: bool = False,
     ) -> None:
-        self.model, self.objective = model, objective
-        self.optimizer, self.backward, self.check = optimizer, backward, check
-        self.statistics = RunningStatistics(model)
+        self.model, self.optimizer, self.backward, self.clip = engine
+        self.objective, self.check = objective, check
+        self.clip_norm, self.closure = clip_norm, closure
+        self.statistics = RunningStatistics(self.model)
 
-    def __call__(self, x: Inputs, y: Tensor) -> Tensor:
-        """Take one step and return ``[total, nll, kl]``.
+    def __call__(self, group: Group) -> Tensor:
+        """Take one step and return ``[total, nll, kl]`` before it.
 
         Raises:
-            FloatingPointError: if the loss is not finite. After this and any other error, weights
-                and running statistics are those before the step.
+            FloatingPointError: if the loss is not finite. After this and any other error of the
+                objective, weights and running statistics are those before the step.
         """
         before = self.statistics.copy()
         try:
-            loss, values = self._loss(x, y)
+            if self.closure:
+                return self._search(group)
+            values = self._gradient(group)
         except Exception:
             self.statistics.put_back(before)
             raise
-        self.optimizer.zero_grad()
-        self.backward(loss.total)
         self.optimizer.step()
         return values
 
-    def _loss(self, x: Inputs, y: Tensor) -> tuple[Loss, Tensor]:
+    def _search(self, group: Group) -> Tensor:
+        """Take the step of an optimiser that computes the loss several times."""
+        found: list[Tensor] = []
+        # All evaluations see the same draws: a line search needs a deterministic function.
+        seed = int(torch.randint(2**31, ()))
+
+        def closure() -> Tensor:
+            with torch_seed(seed):
+                found.append(self._gradient(group, trial=bool(found)))
+            return found[-1][0]
+
+        self.optimizer.step(closure)
+        return found[0]
+
+    def _gradient(self, group: Group, trial: bool = False) -> Tensor:
+        """Compute the gradient of the mean loss; return ``[total, nll, kl]``.
+
+        Args:
+            group: batches.
+            trial: True in a line search, where a loss may be infinite.
+        """
+        self.optimizer.zero_grad()
+        if len(group) == 1:
+            loss, values = self._loss(*group[0], trial)
+            self.backward(loss.total)
+        else:
+            items = sum(len(y) for _, y in group)
+            values = torch.zeros(())
+            for x, y in group:
+                loss, part = self._loss(x, y, trial)
+                share = len(y) / items
+                self.backward(share * loss.total)
+                values = values.to(part) + share * part
+        if self.clip_norm is not None:
+            self.clip(self.clip_norm)
+        return values
+
+    def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""
         with explained(x, self.model):
             loss: Any = self.objective(self.model, x, y)
@@ -66,7 +112,7 @@ class Step:
             )
         self.check(x)
         values = torch.stack([part.detach() for part in loss])
-        if not math.isfinite(loss.total.item()):
+        if not trial and not math.isfinite(loss.total.item()):
             raise _not_finite(values, x, self.model)
         return loss, values
 
@@ -76,7 +122,7 @@ def check_weights(model: nn.Module) -> None:
     if not _finite(model.parameters()):
         raise FloatingPointError(
             "The last steps made weights that are not finite: try a smaller learning rate, or clip "
-            "gradients."
+            "gradients with clip_norm."
         )
 
 
@@ -87,9 +133,12 @@ def _not_finite(values: Tensor, x: Inputs, model: nn.Module) -> FloatingPointErr
     elif not _finite(model.parameters()):
         advice = "The step before made the weights infinite: try a smaller learning rate."
     else:
-        advice = "Inputs and weights are finite: try a smaller learning rate, or clip gradients."
+        advice = (
+            "Inputs and weights are finite: try a smaller learning rate, or clip gradients with "
+            "clip_norm."
+        )
     return FloatingPointError(
-        f"The loss became {total} (nll {nll}, kl {kl}). {advice} The model is as before this step."
+        f"The loss became {total} (nll {nll}, kl {kl}). {advice} This step was not taken."
     )
 
 

@@ -17,7 +17,7 @@ from felbo.objectives import FunctionSpaceELBO, NegativeLogLikelihood, Objective
 from felbo.objectives.everywhere import DATA_STRENGTH
 from felbo.priors import Prior, UniformPrior
 from felbo.random import torch_seed
-from felbo.training.loop import fit
+from felbo.training.fit import fit
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3)
 

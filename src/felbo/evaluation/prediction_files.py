@@ -1,0 +1,66 @@
+"""Read and write predictions as ``.npz`` files: arrays only, nothing that could be executed."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from felbo._files import write_atomically
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+# Raised when the arrays of a file change.
+VERSION = 1
+# Numbers that belong to the spread of draws.
+SETTINGS = ("draws", "smoothing", "max_precision")
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write the arrays of a prediction atomically; missing folders are created."""
+    buffer = io.BytesIO()
+    np.savez(buffer, version=np.asarray(VERSION), **arrays)  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read the arrays that :func:`write_arrays` wrote.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is damaged, of another kind, or of a newer version.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged or was not written by Prediction.save: {error} Predict again, and "
+            "save the result."
+        ) from error
+    _check(arrays, path)
+    return arrays
+
+
+def _check(arrays: Arrays, path: Path) -> None:
+    version = arrays.pop("version", np.asarray(0))
+    if version.shape == () and version.dtype.kind == "i" and version > VERSION:
+        raise ValueError(
+            f"{path} has version {version} of the format, and this felbo reads up to {VERSION}: "
+            "update felbo to read it."
+        )
+    probs = arrays.get("probs", np.zeros(()))
+    shapes = {"probs": probs.shape}
+    if "concentration" in arrays:
+        shapes["concentration"] = probs.shape
+    else:
+        shapes |= {"spread": probs.shape[:1], **dict.fromkeys(SETTINGS, ())}
+    found = {name: array.shape for name, array in arrays.items()}
+    if probs.ndim != 2 or found != shapes:
+        raise ValueError(
+            f"{path} was not written by Prediction.save: it holds "
+            f"{', '.join(f'{name} {list(shape)}' for name, shape in found.items()) or 'nothing'}."
+        )

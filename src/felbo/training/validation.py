@@ -1,0 +1,126 @@
+"""Scores of a model on validation data, without any effect on its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from felbo import dirichlet
+from felbo.evaluation.labelled import labelled_batches
+from felbo.inputs import as_inputs, as_labels, map_tensors
+from felbo.inputs import batch_size as count_items
+from felbo.measurement import MeasurementSet
+from felbo.objectives import Objective
+from felbo.random import torch_seed
+from felbo.training.history import ValidationScores
+from felbo.training.sources import Data, check_data
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+# γ of the predictive in the likelihood, as in felbo.score.
+SMOOTHING = 1e-4
+
+
+class Validation:
+    """Compute loss, nll and accuracy on validation data.
+
+    It is called with the model in evaluation mode, in which batch normalisation uses its running
+    statistics and does not update them. The model's draws are the same in every epoch, and all
+    random generators are as before afterwards, also those of the objective's measurement sets.
+
+    Args:
+        data: what :func:`felbo.fit` takes as training data.
+        model: the classifier, or a wrapper around it; its parameters define device and dtype.
+        objective: computes the loss.
+        batch_size: items per forward pass of tensors and data sets.
+        seed: of the draws.
+        fabric: gives all processes the scores of the first one, so that they stop together.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        model: Any,
+        objective: Objective,
+        batch_size: int,
+        seed: int,
+        fabric: Fabric,
+    ) -> None:
+        check_data(data, "validation")
+        self.model, self.objective = model, objective
+        self.batch_size, self.seed, self.fabric = batch_size, seed, fabric
+        self.data = _as_tensors(data, model) if isinstance(data, tuple | list) else data
+
+    @property
+    def labels(self) -> Tensor | None:
+        """Labels ``[N]`` of tensors; ``None`` for data that are read in batches."""
+        return self.data[1] if isinstance(self.data, tuple) else None
+
+    @torch.no_grad()
+    def __call__(self) -> ValidationScores:
+        """Return the scores of the model as it is."""
+        sums, items = [], 0
+        with torch_seed(self.seed), _kept(self.objective):
+            for x, y in labelled_batches(self.data, self.batch_size, self.model):
+                sums.append(self._sums(x, y))
+                items += len(y)
+        if not items:
+            raise ValueError("The validation data hold no items.")
+        loss, nll, right = (torch.stack(sums).sum(0) / items).tolist()
+        if not math.isfinite(nll):
+            raise FloatingPointError(
+                f"The validation nll became {nll}: do the validation inputs hold NaN or infinity? "
+                "If not, try a smaller learning rate, or clip gradients with clip_norm."
+            )
+        return ValidationScores(*self.fabric.broadcast((loss, nll, 100.0 * right)))
+
+    def _sums(self, x: Any, y: Tensor) -> Tensor:
+        """Return loss, nll and number of correct labels, each summed over a batch."""
+        device = next(self.model.parameters()).device
+        x, y = map_tensors(lambda part: part.to(device), x), y.to(device)
+        probs = self.model(x).double().softmax(-1).mean(0)
+        picked = dirichlet.smooth(probs, SMOOTHING).gather(-1, y[:, None])
+        loss = self.objective(self.model, x, y).total.double()
+        return torch.stack([len(y) * loss, -picked.log().sum(), (probs.argmax(-1) == y).sum()])
+
+
+def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
+    """Convert a pair of arrays to tensors on the model's device, once for all epochs."""
+    parameter = next(p for p in model.parameters() if p.is_floating_point())
+    x, y = as_inputs(data[0], parameter.dtype), as_labels(data[1])
+    if y.shape != (count_items(x),):
+        raise ValueError(
+            f"The validation data have {count_items(x)} inputs and labels of shape "
+            f"{list(y.shape)}; each input needs one label."
+        )
+    return map_tensors(lambda part: part.to(parameter.device), x), y.to(parameter.device)
+
+
+@contextmanager
+def _kept(objective: Objective) -> Iterator[None]:
+    """Context manager: restore the random generators of an objective afterwards."""
+    states = [(generator, generator.get_state()) for generator in set(_generators(objective))]
+    try:
+        yield
+    finally:
+        for generator, state in states:
+            generator.set_state(state)
+
+
+def _generators(value: Any) -> Iterator[torch.Generator]:
+    """Yield the random generators of an objective, its terms and their measurement sets."""
+    if isinstance(value, torch.Generator):
+        yield value
+    parts: Any = ()
+    if isinstance(value, tuple | list):
+        parts = value
+    elif isinstance(value, Objective | MeasurementSet):
+        parts = vars(value).values()
+    for part in parts:
+        yield from _generators(part)
