@@ -1,5 +1,6 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from felbo import data, dirichlet, measurement, networks
@@ -44,6 +45,7 @@ from felbo.training import History, choose_strength, finetune, fit
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
+    from felbo.saving import load, save
 
 __version__ = "0.1.0"
 
@@ -85,18 +87,25 @@ __all__ = [
     "evaluate",
     "finetune",
     "fit",
+    "load",
     "measurement",
     "networks",
     "predict",
+    "save",
     "score",
     "seed_everything",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Imported lazily: scikit-learn takes longer to load than all of felbo.
-    if name == "FunctionSpaceClassifier":
-        from felbo.estimator import FunctionSpaceClassifier
+# Imported on first use: scikit-learn takes longer to load than all of felbo.
+_LAZY = {
+    "FunctionSpaceClassifier": "felbo.estimator",
+    "load": "felbo.saving",
+    "save": "felbo.saving",
+}
 
-        return FunctionSpaceClassifier
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
