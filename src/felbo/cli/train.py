@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -73,7 +73,11 @@ def train(
     from felbo.workflow.sources import is_table, open_images, open_table
 
     prepare_folder(out, overwrite)
-    shared = {"members": members, "strength": strength, "data_strength": data_strength}
+    shared: dict[str, Any] = {
+        "members": members,
+        "strength": strength,
+        "data_strength": data_strength,
+    }
     console = Console(stderr=True)
     if is_table(source):
         from felbo.workflow.tabular import train_table

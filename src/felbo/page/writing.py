@@ -114,8 +114,8 @@ bootstrap resamples.</p></div>
 
 def _summary(run: Run) -> str:
     model = run.settings.get("model", "model")
-    target = f", target {run.target}" if run.target else ""
-    return f"A {model} model trained on {run.num_data} items of {run.source}{target}."
+    target = f" to predict the column {run.target}" if run.target else ""
+    return f"Model: {model}, trained on {run.num_data} items of {run.source}{target}."
 
 
 def _control(found: StoredEvaluation) -> str:

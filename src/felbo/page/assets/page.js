@@ -25,7 +25,8 @@
   const draw = () => {
     for (const [name, chart] of Object.entries(page.charts)) {
       const place = document.getElementById("chart-" + name);
-      if (place) Plotly.react(place, chart.data, withColours(chart.layout), config);
+      const data = chart.data.map((trace) => ({ ...trace, textfont: { color: style("--ink") } }));
+      if (place) Plotly.react(place, data, withColours(chart.layout), config);
     }
   };
 
