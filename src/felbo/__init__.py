@@ -45,7 +45,7 @@ from felbo.training import History, choose_strength, finetune, fit
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
-    from felbo.saving import load, save
+    from felbo.saving import export, load, save
 
 __version__ = "0.1.0"
 
@@ -85,6 +85,7 @@ __all__ = [
     "data",
     "dirichlet",
     "evaluate",
+    "export",
     "finetune",
     "fit",
     "load",
@@ -100,6 +101,7 @@ __all__ = [
 # Imported on first use: scikit-learn takes longer to load than all of felbo.
 _LAZY = {
     "FunctionSpaceClassifier": "felbo.estimator",
+    "export": "felbo.saving",
     "load": "felbo.saving",
     "save": "felbo.saving",
 }

@@ -10,7 +10,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from felbo._files import OutputFolderError
-from felbo.cli import data, evaluate, experiments, predict, report, train
+from felbo.cli import data, evaluate, experiments, export, predict, report, train
 from felbo.cli.demo import demo
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
 from felbo.saving.container import SavedFileError
@@ -50,7 +50,8 @@ class _Commands(TyperGroup):
 
 
 def _is_of_the_framework(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("click", "typer")
+    of_its_own = type(error).__module__.split(".")[0] in ("click", "typer")
+    return of_its_own or isinstance(error, BrokenPipeError)
 
 
 def _refusal(message: str, code: int) -> typer.Exit:
@@ -92,6 +93,7 @@ app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(report.report)
+app.command()(export.export)
 app.command()(demo)
 app.add_typer(data.app, name="data")
 app.command()(experiments.reproduce)

@@ -34,7 +34,8 @@ def evaluate(
 ) -> None:
     """Measure a trained model on labelled data, and on data from elsewhere; the run keeps it.
 
-    Examples:
+    In use:
+
       felbo evaluate runs/patients later.csv --name later
 
       felbo evaluate runs/patients test.csv --ood clinic=other_clinic.csv

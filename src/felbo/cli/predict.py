@@ -45,7 +45,8 @@ def predict(
     precision of the Dirichlet, total, aleatoric and epistemic uncertainty in nats, and abstain,
     true where the prediction is less certain than allowed. Files of any size are read in chunks.
 
-    Examples:
+    In use:
+
       felbo predict runs/patients new.csv --out predictions.csv
 
       felbo predict runs/patients new.parquet --out predictions.parquet --accuracy 99 --keep id

@@ -28,7 +28,8 @@ def report(
     the confusion matrix, the most uncertain and the most confidently wrong examples, and training
     curves.
 
-    Examples:
+    In use:
+
       felbo report runs/patients
 
       felbo report runs/patients --evaluation later --out later.html

@@ -60,7 +60,11 @@ def train(
     SOURCE is a table (.csv, .tsv, .txt, .parquet, .npz) with a column of labels, a folder with one
     folder of images per class, or a data set: mnist, fashion-mnist, cifar10, cifar100.
 
-    Examples:
+    Models: ensemble, map, mc-dropout, mean-field, radial, rank1. Networks for images: compact,
+    resnet18, mlp; tables have a perceptron.
+
+    In use:
+
       felbo train patients.csv --target diagnosis --out runs/patients
 
       felbo train photos/ --out runs/photos --epochs 20

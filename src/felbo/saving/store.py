@@ -43,7 +43,7 @@ def save(model: nn.Module | FunctionSpaceClassifier, path: str | PathLike[str]) 
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file in it.")
-    if _is_estimator(model):
+    if is_estimator(model):
         from felbo.saving.classifier import describe_classifier
 
         content, tensors = describe_classifier(model)
@@ -91,7 +91,7 @@ def load(
         ) from error
 
 
-def _is_estimator(model: Any) -> TypeGuard[FunctionSpaceClassifier]:
+def is_estimator(model: Any) -> TypeGuard[FunctionSpaceClassifier]:
     """Return True for a FunctionSpaceClassifier; its room is loaded if there is one."""
     room = sys.modules.get("felbo.estimator")
     return room is not None and isinstance(model, room.FunctionSpaceClassifier)

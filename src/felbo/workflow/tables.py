@@ -95,10 +95,17 @@ class TableFile:
                 f"{', '.join(map(repr, there[:30]))}."
             )
         if self.kind == "csv":
-            yield from self._csv.chunks(list(wanted), numbers, rows)
-            return
-        for chunk in self._raw(list(wanted), rows):
-            yield typed(chunk, self.path, numbers)
+            chunks = self._csv.chunks(list(wanted), numbers, rows)
+        else:
+            raw = self._raw(list(wanted), rows)
+            chunks = (typed(chunk, self.path, numbers) for chunk in raw)
+        empty = True
+        for chunk in chunks:
+            if len(chunk):
+                empty = False
+                yield chunk
+        if empty:
+            raise InputError(f"{self.path} has no rows: there is nothing to predict.")
 
     def _raw(self, wanted: list[str], rows: int) -> Iterator[Frame]:
         read = parquet_chunks if self.kind == "parquet" else npz_chunks

@@ -56,8 +56,8 @@ def checked_labels(values: Array, target: str) -> Array:
         raise InputError(f"The target {target!r} is missing in every row.")
     if len(counts[0]) < 2:
         raise InputError(
-            f"The target {target!r} has one class only, {labels[0]!r}: there is nothing to tell "
-            "apart. Is it the right column?"
+            f"The target {target!r} has one class only, {str(labels[0])!r}: there is nothing to "
+            "tell apart. Is it the right column?"
         )
     if len(labels) > 20 and len(counts[0]) > MOST_CLASSES * len(labels):
         raise InputError(
