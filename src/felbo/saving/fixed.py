@@ -77,6 +77,8 @@ def with_fixed_draws(model: StochasticClassifier, example: Inputs, seed: int) ->
         own.model = cast(StochasticClassifier, with_fixed_draws(own.model, example, seed))
         return own
     if isinstance(own, MAP | ConcentrationNetwork):
+        # Its checks ask for the number of inputs, which a graph leaves open.
+        own.checked = _unchecked  # type: ignore[method-assign]
         return own
     if isinstance(own, Ensemble):
         return FixedDraws([own.member(index) for index in range(own.training_samples)])
@@ -169,3 +171,7 @@ def with_shared_masks(model: StochasticClassifier) -> StochasticClassifier:
         if isinstance(part, ActiveDropout):
             part.mask = "draw"
     return own
+
+
+def _unchecked(draws: Tensor) -> Tensor:
+    return draws
