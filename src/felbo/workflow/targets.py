@@ -39,32 +39,34 @@ def split_target(frame: Any, target: str, drop: list[str]) -> tuple[Any, Array, 
 
 
 def checked_labels(values: Array, target: str) -> Array:
-    """Return labels as whole numbers or text; raise if they cannot be classes."""
-    labels = values
-    if values.dtype.kind == "f":
-        labels = values.astype(np.int64)
-        if not np.array_equal(labels, values):
-            raise InputError(
-                f"The target {target!r} holds numbers that are not whole, such as "
-                f"{float(values[labels != values][0]):g}: felbo predicts classes. Cut the numbers "
-                "into classes first, for instance with pandas.cut."
-            )
-    else:
-        labels = np.array([str(value) for value in values])
-    counts = np.unique(labels, return_counts=True)
-    if not len(labels):
+    """Return labels as whole numbers or text; raise if there are none, or fractions."""
+    if not len(values):
         raise InputError(f"The target {target!r} is missing in every row.")
-    if len(counts[0]) < 2:
+    if values.dtype.kind != "f":
+        return np.array([str(value) for value in values])
+    labels = values.astype(np.int64)
+    if not np.array_equal(labels, values):
+        raise InputError(
+            f"The target {target!r} holds numbers that are not whole, such as "
+            f"{float(values[labels != values][0]):g}: felbo predicts classes. Cut the numbers "
+            "into classes first, for instance with pandas.cut."
+        )
+    return np.asarray(labels)
+
+
+def check_classes(labels: Array, target: str) -> None:
+    """Raise if labels cannot be classes to train on: a single one, or nearly one per row."""
+    classes = len(np.unique(labels))
+    if classes < 2:
         raise InputError(
             f"The target {target!r} has one class only, {str(labels[0])!r}: there is nothing to "
             "tell apart. Is it the right column?"
         )
-    if len(labels) > 20 and len(counts[0]) > MOST_CLASSES * len(labels):
+    if len(labels) > 20 and classes > MOST_CLASSES * len(labels):
         raise InputError(
-            f"The target {target!r} has {len(counts[0])} different values in {len(labels)} rows: "
+            f"The target {target!r} has {classes} different values in {len(labels)} rows: "
             "it looks like a measurement or an identifier, not a class. Choose another column."
         )
-    return labels
 
 
 def split_rows(labels: Array, fraction: float, seed: int) -> tuple[Array, Array]:
