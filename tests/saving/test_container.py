@@ -30,6 +30,13 @@ def test_values_and_types_come_back(tmp_path):
     assert all(torch.equal(found[n], t) and found[n].dtype == t.dtype for n, t in tensors.items())
 
 
+def test_equal_content_gives_equal_files(tmp_path):
+    tensors = {name: torch.ones(2) for name in "abcdef"}
+    for place in range(4):
+        write(tmp_path / str(place), {"b": 1, "a": 2}, tensors)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
 def test_every_changed_byte_is_noticed(path):
     whole = path.read_bytes()
     for position in range(0, len(whole), 97):
@@ -53,7 +60,8 @@ def test_a_newer_file(path):
     whole = path.read_bytes()
     described = json.loads(whole[8 : 8 + header])
     entry = json.loads(described["__metadata__"]["felbo"])
-    described["__metadata__"]["felbo"] = json.dumps({**entry, "format": FORMAT + 1})
+    content = {**json.loads(entry["content"]), "format": FORMAT + 1}
+    described["__metadata__"]["felbo"] = json.dumps({**entry, "content": json.dumps(content)})
     text = json.dumps(described).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + header :])
     with pytest.raises(SavedFileError, match=rf"format {FORMAT + 1} .* Upgrade felbo"):

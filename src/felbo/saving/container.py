@@ -17,7 +17,7 @@ from felbo._files import write_atomically
 
 # Raised with every change that older versions of felbo would misread.
 FORMAT = 1
-_ENTRY, _CHECKSUM = "felbo", "sha256"
+_ENTRY, _CONTENT, _CHECKSUM = "felbo", "content", "sha256"
 
 
 class SavedFileError(ValueError):
@@ -35,8 +35,9 @@ def write(path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tensor])
     # Copies, since safetensors refuses tensors that share memory, such as tied weights.
     own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     text = json.dumps({"format": FORMAT, **content}, allow_nan=False, sort_keys=True)
-    metadata = {_ENTRY: text, _CHECKSUM: _checksum(text, own)}
-    write_atomically(path, to_bytes(own, metadata))
+    # One entry: safetensors writes several in random order, and equal models give equal files.
+    entry = json.dumps({_CHECKSUM: _checksum(text, own), _CONTENT: text})
+    write_atomically(path, to_bytes(own, {_ENTRY: entry}))
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -57,23 +58,23 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{path} cannot be read as a saved model: {error}. It is damaged or incomplete, or "
             "was not written by felbo.save; copy or save it again."
         ) from error
-    text = metadata.get(_ENTRY)
-    if text is None:
+    entry = metadata.get(_ENTRY)
+    if entry is None:
         raise SavedFileError(
             f"{path} is a safetensors file without felbo's description of the model. Build the "
             "model yourself and load its weights with safetensors.torch.load_file."
         )
-    return _checked(path, text, metadata.get(_CHECKSUM), tensors), tensors
+    return _checked(path, entry, tensors), tensors
 
 
-def _checked(
-    path: Path, text: str, checksum: str | None, tensors: dict[str, Tensor]
-) -> dict[str, Any]:
+def _checked(path: Path, entry: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Return the JSON, after the version and then the checksum, which a newer one may compute."""
     damaged = SavedFileError(
         f"{path} is damaged: its content does not match its checksum. Copy or save it again."
     )
     try:
+        outer = json.loads(entry)
+        text, checksum = str(outer[_CONTENT]), outer[_CHECKSUM]
         content: dict[str, Any] = json.loads(text)
         version = int(content["format"])
     except (ValueError, KeyError, TypeError) as error:
