@@ -24,6 +24,7 @@ from benchmarks import (
     packages,
     points,
     steps,
+    streaming,
     study,
 )
 from benchmarks.timing import Row
@@ -37,6 +38,7 @@ GROUPS = {
     "loops": loops.rows,
     "points": points.rows,
     "memory": memory.rows,
+    "streaming": streaming.rows,
     "study": study.rows,
     "whole-study": study.whole_rows,
     "packages": packages.rows,

@@ -11,6 +11,8 @@ HEAVY = (
     "joblib",
     "lightning_fabric",
     "matplotlib",
+    "pandas",
+    "plotly",
     "pooch",
     "requests",
     "rich",
@@ -58,7 +60,7 @@ def test_importing_felbo_takes_at_most_1_3_times_as_long_as_torch():
 def test_help_needs_no_experiments_and_less_than_three_seconds():
     code = "import sys; from felbo.cli import app\ntry: app(['--help'])\nexcept SystemExit: pass"
     assert cpu_seconds(code) < 3.0
-    heavy = {"joblib", "lightning_fabric", "matplotlib", "pooch", "scipy", "sklearn"}
+    heavy = {"joblib", "lightning_fabric", "matplotlib", "pandas", "pooch", "scipy", "sklearn"}
     assert heavy & loaded_by(code) == set()
 
 

@@ -1,5 +1,6 @@
 """felbo: a prior over predictions for any PyTorch classifier."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from felbo import data, dirichlet, measurement, networks
@@ -44,6 +45,7 @@ from felbo.training import Epoch, History, StopTraining, choose_strength, finetu
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
+    from felbo.saving import export, load, save
 
 __version__ = "0.1.0"
 
@@ -85,21 +87,30 @@ __all__ = [
     "data",
     "dirichlet",
     "evaluate",
+    "export",
     "finetune",
     "fit",
+    "load",
     "measurement",
     "networks",
     "predict",
+    "save",
     "score",
     "seed_everything",
     "train",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Imported lazily: scikit-learn takes longer to load than all of felbo.
-    if name == "FunctionSpaceClassifier":
-        from felbo.estimator import FunctionSpaceClassifier
+# Imported on first use: scikit-learn takes longer to load than all of felbo.
+_LAZY = {
+    "FunctionSpaceClassifier": "felbo.estimator",
+    "export": "felbo.saving",
+    "load": "felbo.saving",
+    "save": "felbo.saving",
+}
 
-        return FunctionSpaceClassifier
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,13 +57,16 @@ def test_a_folder_that_cannot_be_written_is_one_message(command, tmp_path):
     assert isinstance(result.exception, SystemExit)
 
 
-def test_a_defect_keeps_its_traceback(monkeypatch):
+def test_a_defect_shows_its_traceback_when_asked_for(monkeypatch):
     def fail(*_, **__):
         raise ValueError("a defect")
 
     monkeypatch.setattr("felbo.paper.reproduce", fail)
-    result = CliRunner().invoke(app, ["reproduce", "digits"])
+    result = CliRunner().invoke(app, ["--debug", "reproduce", "digits"])
     assert isinstance(result.exception, ValueError)
+    result = CliRunner().invoke(app, ["reproduce", "digits"])
+    assert result.exit_code == 3
+    assert result.stderr.startswith("ValueError: a defect\n`felbo --debug")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,33 +10,91 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from felbo._files import OutputFolderError
-from felbo.cli import data, experiments
+from felbo.cli import data, evaluate, experiments, export, predict, report, train
 from felbo.cli.demo import demo
 from felbo.cli.pages import page
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
+from felbo.saving.container import SavedFileError
+from felbo.workflow.errors import InputError
 
 # Errors that the user can fix: their messages say how, and a traceback would hide them.
-EXPECTED = (CorruptDataError, DownloadError, MissingDataError, OutputFolderError)
+EXPECTED = (
+    CorruptDataError,
+    DownloadError,
+    InputError,
+    MissingDataError,
+    OutputFolderError,
+    SavedFileError,
+)
+# Exit codes; 2 is that of wrong usage.
+FIXABLE, DEFECT = 1, 3
 
 
 class _Commands(TyperGroup):
-    """Command group that prints expected errors without a traceback and exits with code 1."""
+    """Command group that prints errors without a traceback, unless asked for it."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except EXPECTED as error:
-            Console(stderr=True).print(f"[bold red]{escape(str(error))}[/]", soft_wrap=True)
-            raise typer.Exit(1) from error
+            if ctx.params.get("debug"):
+                raise
+            raise _refusal(str(error), FIXABLE) from error
+        except Exception as error:
+            # Errors of usage and the end of a command have handlers of their own.
+            if ctx.params.get("debug") or _is_of_the_framework(error):
+                raise
+            raise _refusal(
+                f"{type(error).__name__}: {error}\n`felbo --debug …` shows where this came from.",
+                DEFECT,
+            ) from error
+
+
+def _is_of_the_framework(error: Exception) -> bool:
+    of_its_own = type(error).__module__.split(".")[0] in ("click", "typer")
+    return of_its_own or isinstance(error, BrokenPipeError)
+
+
+def _refusal(message: str, code: int) -> typer.Exit:
+    Console(stderr=True).print(f"[bold red]{escape(message)}[/]", soft_wrap=True)
+    return typer.Exit(code)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from felbo import __version__
+
+        typer.echo(f"felbo {__version__}")
+        raise typer.Exit
+
+
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """A prior over predictions for any PyTorch classifier.
+
+    Start with `felbo train data.csv --target COLUMN --out run`.
+
+    Exit codes: 0 done, 1 something to put right, 2 wrong usage, 3 a defect in felbo.
+    """
 
 
 app = typer.Typer(
     name="felbo",
-    help="A prior over predictions for any PyTorch classifier.",
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.callback()(main)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command()(predict.predict)
+app.command()(report.report)
+app.command()(export.export)
 app.command()(demo)
 app.add_typer(data.app, name="data")
 app.command()(experiments.reproduce)

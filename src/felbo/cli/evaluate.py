@@ -1,0 +1,66 @@
+"""`felbo evaluate`: scores of a run on labelled data."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from felbo.cli.options import (
+    ConfigOption,
+    EncodingOption,
+    RunArgument,
+    SeparatorOption,
+    named_paths,
+)
+from felbo.cli.scores import print_scores
+from felbo.workflow.errors import InputError
+
+
+def evaluate(
+    run: RunArgument,
+    source: Annotated[str, typer.Argument(help="Labelled data of the kind it was trained on.")],
+    name: Annotated[str, typer.Option(help="Of this evaluation, for the report.")] = "evaluation",
+    ood: Annotated[
+        list[str] | None, typer.Option(help="NAME=DATA from elsewhere, labelled or not.")
+    ] = None,
+    separator: SeparatorOption = None,
+    encoding: EncodingOption = "utf-8",
+    limit: Annotated[int | None, typer.Option(help="Use so many images at most.", min=1)] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Measure a trained model on labelled data, and on data from elsewhere; the run keeps it.
+
+    In use:
+
+      felbo evaluate runs/patients later.csv --name later
+
+      felbo evaluate runs/patients test.csv --ood clinic=other_clinic.csv
+
+      felbo evaluate runs/mnist mnist --name test --ood clothes=fashion-mnist
+    """
+    from felbo._files import require_writable
+    from felbo.workflow.folder import read_model, read_run
+
+    if not re.fullmatch(r"[\w-]+", name):
+        raise InputError(f"A name has letters, digits, - and _ only; got {name!r}.")
+    described = read_run(run)
+    require_writable(run)
+    elsewhere = named_paths(ood or [])
+    if described.kind == "table":
+        from felbo.workflow.sources import open_table
+        from felbo.workflow.tabular import evaluate_file
+
+        file = open_table(source, separator, encoding)
+        others = {key: open_table(path, separator, encoding) for key, path in elsewhere.items()}
+        found = evaluate_file(name, described, read_model(run), file, others)
+    else:
+        from felbo.workflow.pictures import evaluate_images
+
+        found = evaluate_images(name, described, read_model(run), source, elsewhere, limit)
+    found.write(run)
+    print_scores(run, name)
+    Console().print(f"Report: felbo report {escape(str(run))} --evaluation {name}", soft_wrap=True)

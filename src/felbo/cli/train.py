@@ -1,0 +1,149 @@
+"""`felbo train`: a model from a table, a folder of images or a named data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from felbo.cli.options import ConfigOption, EncodingOption, SeparatorOption
+from felbo.cli.scores import print_scores
+from felbo.workflow.errors import InputError
+
+ModelName = Literal["ensemble", "map", "mc-dropout", "mean-field", "radial", "rank1"]
+NetworkName = Literal["compact", "resnet18", "mlp"]
+
+
+def train(
+    source: Annotated[str, typer.Argument(help="Table, folder of images, or data set.")],
+    target: Annotated[
+        str | None, typer.Option(help="Column of labels; needed for a table.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
+    model: Annotated[ModelName, typer.Option(help="Kind of model.")] = "ensemble",
+    members: Annotated[int, typer.Option(help="Networks of an ensemble, or draws.", min=1)] = 5,
+    hidden: Annotated[str, typer.Option(help="Widths of a perceptron's hidden layers.")] = "50,50",
+    network: Annotated[NetworkName, typer.Option(help="Network for images.")] = "compact",
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data. (default: 100; images: 10)", min=1)
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Items per step. (default: 32; images: 128)", min=1)
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Of Adam. (default: 0.005; images: 0.001)")
+    ] = None,
+    strength: Annotated[float, typer.Option(help="Of the prior where there are no data.")] = 0.03,
+    data_strength: Annotated[float, typer.Option(help="Of the prior on the data.")] = 0.0,
+    early_stopping: Annotated[
+        bool, typer.Option(help="Hold out rows of a table, and stop when they say so.")
+    ] = True,
+    test_fraction: Annotated[
+        float, typer.Option(help="Share of the data that is held out for the evaluation.")
+    ] = 0.2,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    separator: SeparatorOption = None,
+    encoding: EncodingOption = "utf-8",
+    image_size: Annotated[
+        int, typer.Option(help="Images of a folder are scaled to this many pixels.", min=9)
+    ] = 32,
+    limit: Annotated[int | None, typer.Option(help="Use so many images at most.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Train a model that knows what it does not know, and evaluate it on held-out data.
+
+    SOURCE is a table (.csv, .tsv, .txt, .parquet, .npz) with a column of labels, a folder with one
+    folder of images per class, or a data set: mnist, fashion-mnist, cifar10, cifar100.
+
+    Models: ensemble, map, mc-dropout, mean-field, radial, rank1. Networks for images: compact,
+    resnet18, mlp; tables have a perceptron.
+
+    In use:
+
+      felbo train patients.csv --target diagnosis --out runs/patients
+
+      felbo train photos/ --out runs/photos --epochs 20
+
+      felbo train mnist --out runs/mnist --network mlp --limit 10000
+
+      felbo train --config train.toml
+    """
+    from felbo.workflow.folder import prepare_folder
+    from felbo.workflow.sources import is_table, open_images, open_table
+
+    prepare_folder(out, overwrite)
+    shared: dict[str, Any] = {
+        "members": members,
+        "strength": strength,
+        "data_strength": data_strength,
+    }
+    console = Console(stderr=True)
+    if is_table(source):
+        from felbo.workflow.tabular import train_table
+
+        file = open_table(source, separator, encoding)
+        if target is None:
+            raise InputError(
+                f"Which column of {source} holds the labels? Pass --target with one of "
+                f"{', '.join(map(repr, file.columns()[:30]))}."
+            )
+        console.print(f"Training on {escape(source)} …", soft_wrap=True)
+        run = train_table(
+            file,
+            target,
+            out,
+            drop=drop or [],
+            test_fraction=test_fraction,
+            seed=seed,
+            settings={
+                **shared,
+                "model": model,
+                "hidden": _widths(hidden),
+                "epochs": 100 if epochs is None else epochs,
+                "batch_size": 32 if batch_size is None else batch_size,
+                "learning_rate": 0.005 if learning_rate is None else learning_rate,
+                "early_stopping": early_stopping,
+            },
+            verbose=console.is_terminal,
+        )
+    else:
+        from felbo.workflow.pictures import train_images
+
+        images = open_images(source, image_size)
+        console.print(f"Training on {escape(source)} …", soft_wrap=True)
+        run = train_images(
+            images,
+            out,
+            model=model,
+            network=network,
+            hidden=_widths(hidden),
+            epochs=10 if epochs is None else epochs,
+            batch_size=128 if batch_size is None else batch_size,
+            learning_rate=0.001 if learning_rate is None else learning_rate,
+            test_fraction=test_fraction,
+            limit=limit,
+            seed=seed,
+            progress=console.is_terminal,
+            **shared,
+        )
+    for note in run.notes:
+        console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+    print_scores(out)
+    Console().print(
+        f"Run: {escape(str(out))} ({run.num_data} training items, {run.seconds:.0f} s)\n"
+        f"Next: felbo predict {escape(str(out))} NEW_DATA --out predictions.csv, "
+        f"felbo report {escape(str(out))}",
+        soft_wrap=True,
+    )
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(width) for width in str(text).split(",") if width.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"--hidden takes widths such as 50,50, got {text!r}.") from error

@@ -1,0 +1,7 @@
+"""Saved and exported models: safetensors and JSON without pickle, torch.export and ONNX."""
+
+from felbo.saving.container import FORMAT, SavedFileError
+from felbo.saving.exporting import ExportError, export
+from felbo.saving.store import load, save
+
+__all__ = ["FORMAT", "ExportError", "SavedFileError", "export", "load", "save"]

@@ -1,0 +1,132 @@
+"""Read CSV files whole or in chunks, with errors that say what is wrong with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from felbo.workflow.errors import InputError
+
+Frame = Any
+
+
+@dataclass(frozen=True)
+class CSV:
+    """A CSV file.
+
+    Attributes:
+        path: the file, possibly compressed (.gz, .bz2, .xz, .zip).
+        separator: between columns; ``None`` is a tab for .tsv files and a comma for others.
+        encoding: of the text.
+    """
+
+    path: Path
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        tab = ".tsv" in self.path.suffixes
+        separator = self.separator or ("\t" if tab else ",")
+        # A byte order mark would become part of the first name.
+        encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
+        return {"sep": separator, "encoding": encoding}
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, each there once."""
+        with _explained(self):
+            first = pd.read_csv(
+                self.path, header=None, nrows=1, dtype=str, keep_default_na=False, **self._settings
+            )
+        names = [str(name) for name in first.iloc[0]]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise InputError(
+                f"{self.path}: these columns have the same name: {', '.join(map(repr, doubled))}. "
+                "Give every column a name of its own."
+            )
+        if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+            mark = next(mark for mark in ";\t|" if mark in names[0])
+            raise InputError(
+                f"{self.path} has a single column {names[0]!r}: it seems to be separated by "
+                f"{mark!r}. Pass --separator {mark!r}."
+            )
+        return names
+
+    def read(self) -> Frame:
+        """Return the whole table; columns that are not all numbers are text."""
+        names = self.columns()
+        with _explained(self):
+            frame = pd.read_csv(self.path, low_memory=False, index_col=False, **self._settings)
+            frame.columns = pd.Index(names)
+            text = [
+                position for position, kind in enumerate(frame.dtypes) if kind.kind not in "fiu"
+            ]
+            if text:
+                # As they are written: 'True' and '007' are the same in every file and chunk.
+                again = pd.read_csv(
+                    self.path, dtype=str, usecols=text, index_col=False, **self._settings
+                )
+                for place, position in enumerate(text):
+                    frame[names[position]] = again.iloc[:, place].astype(object)
+        return frame
+
+    def chunks(self, wanted: list[str], numbers: Collection[str], rows: int) -> Iterator[Frame]:
+        """Yield some columns, some rows at a time.
+
+        Args:
+            wanted: names of the columns.
+            numbers: those that hold numbers; others are text.
+            rows: per chunk.
+        """
+        kinds = {name: "float64" if name in numbers else "str" for name in wanted}
+        settings = {"usecols": wanted, "index_col": False, **self._settings}
+        try:
+            with (
+                _explained(self),
+                pd.read_csv(self.path, dtype=kinds, chunksize=rows, **settings) as reader,
+            ):
+                yield from reader
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(self._misfit(numbers, rows, settings) or str(error)) from error
+
+    def _misfit(self, numbers: Collection[str], rows: int, settings: dict[str, Any]) -> str | None:
+        """Return a message about the first value that should be a number and is not."""
+        with pd.read_csv(self.path, dtype=str, chunksize=rows, **settings) as reader:
+            for chunk in reader:
+                for name in numbers:
+                    values = chunk[name]
+                    bad = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+                    if bad.any():
+                        row = int(bad.idxmax())
+                        return (
+                            f"{self.path}: column {name!r} held numbers in training, but row "
+                            f"{row + 1} holds {values[row]!r}. Correct it, or leave it empty if "
+                            "the value is missing."
+                        )
+        return None
+
+
+@contextmanager
+def _explained(file: CSV) -> Iterator[None]:
+    """Context manager: errors of reading say what is wrong with the file."""
+    try:
+        yield
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{file.path} is empty.") from error
+    except (UnicodeDecodeError, UnicodeError) as error:
+        raise InputError(
+            f"{file.path} is not {file.encoding} text ({error}). Pass its encoding, such as "
+            "--encoding cp1252 (Windows), latin-1 or utf-16."
+        ) from error
+    except LookupError as error:
+        raise InputError(f"There is no encoding {file.encoding!r}: {error}.") from error
+    except pd.errors.ParserError as error:
+        raise InputError(f"{file.path} is not a table: {error}") from error

@@ -1,0 +1,164 @@
+"""A run: a folder with a model, what it was trained on, and its evaluations."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from felbo._files import require_writable, write_atomically
+from felbo.saving import load
+from felbo.workflow.columns import Columns
+from felbo.workflow.errors import InputError
+
+FORMAT = 1
+DESCRIPTION, MODEL, EVALUATIONS = "run.json", "model.safetensors", "evaluations"
+HELD_OUT = "held-out"
+
+
+@dataclass
+class Run:
+    """What is known about a trained model.
+
+    Attributes:
+        kind: ``"table"`` or ``"images"``.
+        source: file, folder or name of the data.
+        classes: labels, in the order of the probabilities.
+        num_data: rows or images that the model was trained on.
+        settings: of the training.
+        target: name of the column of labels.
+        preparation: how images become inputs.
+        history: values by epoch: ``loss``, and ``validation`` where rows were held out.
+        seconds: that the training took.
+        notes: what a reader of the results should know.
+    """
+
+    kind: str
+    source: str
+    classes: list[Any]
+    num_data: int
+    settings: dict[str, Any]
+    target: str | None = None
+    preparation: dict[str, Any] = field(default_factory=dict)
+    history: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def write(self, folder: Path) -> None:
+        """Write the description into the folder of the run."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        write_atomically(folder / DESCRIPTION, text)
+
+
+def read_run(folder: Path) -> Run:
+    """Return the description of a run."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise InputError(
+            f"{folder} is no run: it has no {DESCRIPTION}. `felbo train` makes one, with --out."
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version = content.pop("format")
+        if version > FORMAT:
+            raise InputError(f"{path} was written by a newer felbo: upgrade felbo to read it.")
+        return Run(**content)
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: {error}. Train again.") from error
+
+
+def read_model(folder: Path) -> Any:
+    """Return the model or classifier of a run."""
+    return load(folder / MODEL)
+
+
+def prepare_folder(folder: Path, overwrite: bool) -> None:
+    """Raise if a run cannot be written to a folder, before anything is computed."""
+    require_writable(folder)
+    if (folder / DESCRIPTION).exists() and not overwrite:
+        raise InputError(
+            f"{folder} holds a run already. Choose another folder with --out, or replace it with "
+            "--overwrite."
+        )
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """An evaluation of a run on labelled data.
+
+    Attributes:
+        name: of the evaluation.
+        scores: what :func:`felbo.evaluate` measured.
+        labels: position of the true class ``[n]``.
+        test: columns of the predictions, see :mod:`felbo.workflow.columns`.
+        ood: columns of the predictions elsewhere, by name.
+        examples: rows or pictures worth looking at: ``row``, ``values`` or ``picture``.
+    """
+
+    name: str
+    scores: dict[str, Any]
+    labels: Any
+    test: Columns
+    ood: dict[str, Columns]
+    examples: dict[str, list[dict[str, Any]]]
+
+    def write(self, folder: Path) -> None:
+        """Write two files into the folder of the run: one of JSON, one of arrays."""
+        arrays = {"labels": self.labels} | {f"test/{k}": v for k, v in self.test.items()}
+        for place, (name, columns) in enumerate(self.ood.items()):
+            arrays |= {f"ood{place}/{part}": values for part, values in columns.items()}
+            arrays[f"ood{place}/name"] = np.array(name)
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **arrays)
+        stem = folder / EVALUATIONS / self.name
+        text = json.dumps({"scores": self.scores, "examples": self.examples}, ensure_ascii=False)
+        write_atomically(stem.with_suffix(".npz"), packed.getvalue())
+        write_atomically(stem.with_suffix(".json"), text)
+
+
+def evaluation_names(folder: Path) -> list[str]:
+    """Return the names of a run's evaluations, that on held-out data first."""
+    names = sorted(path.stem for path in (folder / EVALUATIONS).glob("*.json"))
+    return sorted(names, key=lambda name: name != HELD_OUT)
+
+
+def read_evaluation(folder: Path, name: str) -> StoredEvaluation:
+    """Return an evaluation of a run."""
+    there = evaluation_names(folder)
+    if name not in there:
+        raise InputError(
+            f"The run {folder} has no evaluation {name!r}; it has {', '.join(there) or 'none'}. "
+            "`felbo evaluate` makes one."
+        )
+    stem = folder / EVALUATIONS / name
+    try:
+        content = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
+            found = {key: arrays[key] for key in arrays.files}
+        return StoredEvaluation(
+            name=name,
+            scores=content["scores"],
+            labels=found["labels"],
+            test=_part(found, "test/"),
+            ood=_elsewhere(found),
+            examples=content["examples"],
+        )
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(f"The evaluation {stem} is damaged: {error}. Evaluate again.") from error
+
+
+def _part(arrays: dict[str, Any], prefix: str) -> Columns:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def _elsewhere(arrays: dict[str, Any]) -> dict[str, Columns]:
+    found = {}
+    for place in range(sum(key.endswith("/name") for key in arrays)):
+        part = _part(arrays, f"ood{place}/")
+        found[str(part.pop("name"))] = part
+    return found

@@ -1,0 +1,159 @@
+"""Images of a folder with one folder per class, or of a named data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from felbo.data import load
+from felbo.workflow.errors import InputError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
+CHUNK = 512
+
+
+class LabelledImages(NamedTuple):
+    """Images as bytes, their labels and where they come from.
+
+    Attributes:
+        images: uint8 ``[N, C, H, W]``.
+        labels: int64 ``[N]``.
+        names: of the N images, for a reader.
+    """
+
+    images: Tensor
+    labels: Tensor
+    names: list[str]
+
+    def take(self, places: Any) -> LabelledImages:
+        """Return some of the images."""
+        index = torch.as_tensor(places)
+        names = [self.names[place] for place in index.tolist()]
+        return LabelledImages(self.images[index], self.labels[index], names)
+
+
+class ImageSource(Protocol):
+    """Where images come from."""
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+
+    def classes(self) -> list[str]:
+        """Return the names of the classes."""
+
+    def read(self, channels: int | None = None) -> LabelledImages:
+        """Return all labelled images."""
+
+    def held_out(self) -> LabelledImages | None:
+        """Return the test split that the publisher made, if there is one."""
+
+
+class NamedImages:
+    """A data set that felbo knows by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def classes(self) -> list[str]:
+        """Return the names of the classes."""
+        return list(load(self.name, "test").class_names)
+
+    def read(self, channels: int | None = None) -> LabelledImages:
+        """Return the training split."""
+        return self._split("train")
+
+    def held_out(self) -> LabelledImages:
+        """Return the test split."""
+        return self._split("test")
+
+    def _split(self, split: Any) -> LabelledImages:
+        found = load(self.name, split)
+        names = [f"{self.name} {split} {place}" for place in range(len(found.labels))]
+        return LabelledImages(found.images, found.labels, names)
+
+
+class FolderImages:
+    """A folder with one folder of images per class.
+
+    Args:
+        path: the folder.
+        size: height and width to which all images are scaled.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path, self.size, self.name = path, size, str(path)
+
+    def classes(self) -> list[str]:
+        """Return the names of the folders that hold images."""
+        found = sorted(part.name for part in self.path.iterdir() if part.is_dir() and _files(part))
+        if len(found) < 2:
+            raise InputError(
+                f"{self.path} must hold a folder of images for each class, at least two; found "
+                f"{found or 'none'}. Images end in {', '.join(SUFFIXES)}."
+            )
+        return found
+
+    def read(self, channels: int | None = None) -> LabelledImages:
+        """Return all images.
+
+        Args:
+            channels: 1 or 3; ``None`` takes 1 if all images are grey.
+        """
+        files = [
+            (file, label)
+            for label, name in enumerate(self.classes())
+            for file in _files(self.path / name)
+        ]
+        if channels is None:
+            channels = 1 if all(_is_grey(file) for file, _ in files) else 3
+        images = torch.stack([read_image(file, self.size, channels) for file, _ in files])
+        labels = torch.tensor([label for _, label in files])
+        names = [str(file.relative_to(self.path)) for file, _ in files]
+        return LabelledImages(images, labels, names)
+
+    def held_out(self) -> None:
+        """Return nothing: a folder has no test split."""
+
+
+def image_chunks(folder: Path, size: int, channels: int) -> Iterator[tuple[list[str], Tensor]]:
+    """Yield names and images ``[B, C, H, W]`` of all files below a folder, some at a time."""
+    files = _files(folder, deep=True)
+    if not files:
+        raise InputError(f"There are no images in {folder}; images end in {', '.join(SUFFIXES)}.")
+    for start in range(0, len(files), CHUNK):
+        part = files[start : start + CHUNK]
+        images = torch.stack([read_image(file, size, channels) for file in part])
+        yield [str(file.relative_to(folder)) for file in part], images
+
+
+def read_image(path: Path, size: int, channels: int) -> Tensor:
+    """Return an image as bytes ``[C, size, size]``."""
+    image = _opened(path).convert("L" if channels == 1 else "RGB")
+    pixels = np.asarray(image.resize((size, size)), dtype=np.uint8)
+    return torch.from_numpy(pixels.reshape(size, size, channels).copy()).permute(2, 0, 1)
+
+
+def _is_grey(path: Path) -> bool:
+    return _opened(path).mode in ("L", "1", "LA", "I", "I;16", "F")
+
+
+def _opened(path: Path) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return image
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path} is no image, or it is damaged: {error}") from error
+
+
+def _files(folder: Path, deep: bool = False) -> list[Path]:
+    found = folder.rglob("*") if deep else folder.glob("*")
+    return sorted(path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())

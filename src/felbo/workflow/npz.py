@@ -1,0 +1,84 @@
+"""Tables in NPZ files: arrays ``[N]`` are columns, arrays ``[N, D]`` are D columns each.
+
+Column d of an array ``x [N, D]`` is named ``x.d``. Rows are read out of the archive some at a time,
+so that a file may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.lib import format as npy
+
+from felbo.workflow.errors import InputError
+
+
+class _Member(NamedTuple):
+    """An array inside the archive, opened at its first row."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    stream: IO[bytes]
+
+    @property
+    def columns(self) -> list[str]:
+        if len(self.shape) == 1:
+            return [self.name]
+        return [f"{self.name}.{index}" for index in range(self.shape[1])]
+
+    def rows(self, count: int) -> Any:
+        width = self.shape[1] if len(self.shape) == 2 else 1
+        content = self.stream.read(count * width * self.dtype.itemsize)
+        return np.frombuffer(content, self.dtype).reshape(-1, width)
+
+
+def npz_columns(path: Path) -> list[str]:
+    """Return the names of the columns of an NPZ file."""
+    with ExitStack() as stack:
+        return [name for member in _members(path, stack) for name in member.columns]
+
+
+def npz_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
+    """Yield some columns of an NPZ file as DataFrames, some rows at a time."""
+    with ExitStack() as stack:
+        members = [m for m in _members(path, stack) if set(m.columns) & set(wanted)]
+        for _ in range(0, members[0].shape[0], rows):
+            parts = [pd.DataFrame(member.rows(rows), columns=member.columns) for member in members]
+            yield pd.concat(parts, axis=1)[wanted]
+
+
+def _members(path: Path, stack: ExitStack) -> list[_Member]:
+    try:
+        archive = stack.enter_context(zipfile.ZipFile(path))
+        found = [_opened(archive, name, stack) for name in archive.namelist()]
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise InputError(f"{path} cannot be read as an NPZ file: {error}") from error
+    lengths = {member.name: member.shape[0] for member in found}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"{path}: all arrays need the same number of rows, got {lengths}.")
+    if not next(iter(lengths.values())):
+        raise InputError(f"{path} has arrays, but no rows.")
+    return found
+
+
+def _opened(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> _Member:
+    stream = stack.enter_context(archive.open(name))
+    read = (
+        npy.read_array_header_1_0 if npy.read_magic(stream)[0] == 1 else npy.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError(f"array {name} holds Python objects, which felbo does not unpickle")
+    if len(shape) not in (1, 2) or (fortran and len(shape) == 2):
+        raise ValueError(
+            f"array {name} has shape {shape}; expected [N] or [N, D] in C order "
+            "(numpy.ascontiguousarray)"
+        )
+    return _Member(name.removesuffix(".npy"), shape, dtype, stream)

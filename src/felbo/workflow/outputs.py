@@ -1,0 +1,78 @@
+"""Chunks of a table of predictions, for any kind of run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from felbo.evaluation import Prediction
+from felbo.workflow.columns import columns_of, named_columns
+from felbo.workflow.errors import InputError
+from felbo.workflow.folder import Run, read_model
+from felbo.workflow.predicting import Rule
+from felbo.workflow.sources import open_table
+
+
+def predicted_chunks(
+    folder: Path,
+    run: Run,
+    source: str,
+    rule: Rule | None,
+    keep: list[str],
+    separator: str | None,
+    encoding: str,
+    progress: Callable[[int], None],
+    note: Callable[[str], None],
+) -> Iterator[dict[str, Any]]:
+    """Yield columns of predictions, some rows at a time.
+
+    Args:
+        folder: of the run.
+        run: its description.
+        source: table, folder of images or data set.
+        rule: which predictions to withhold; ``None`` leaves the column out.
+        keep: columns of the table that are copied.
+        separator: of a CSV file.
+        encoding: of a CSV file.
+        progress: is told the number of predictions so far.
+        note: is told what a user should know about the data.
+    """
+    done = 0
+    for kept, prediction in _chunks(folder, run, source, keep, separator, encoding, note):
+        columns = columns_of([prediction])
+        found = {**kept, **named_columns(columns, run.classes)}
+        if len(found) < len(kept) + len(named_columns(columns, run.classes)):
+            raise InputError("A kept column has the name of a column of predictions: rename it.")
+        if rule is not None:
+            found["abstain"] = rule.abstains(columns)
+        done += len(prediction)
+        progress(done)
+        yield found
+
+
+def _chunks(
+    folder: Path,
+    run: Run,
+    source: str,
+    keep: list[str],
+    separator: str | None,
+    encoding: str,
+    note: Callable[[str], None],
+) -> Iterator[tuple[dict[str, Any], Prediction]]:
+    model = read_model(folder)
+    if run.kind == "table":
+        from felbo.workflow.tabular import predict_file
+        from felbo.workflow.unseen import Unseen
+
+        unseen = Unseen(model)
+        for chunk, prediction in predict_file(model, open_table(source, separator, encoding), keep):
+            unseen.add(chunk)
+            yield {name: chunk[name].to_numpy() for name in keep}, prediction
+        for text in unseen.notes():
+            note(text)
+        return
+    from felbo.workflow.pictures import predict_images
+
+    for names, prediction in predict_images(run, model, source):
+        yield {"file": names}, prediction

@@ -1,0 +1,149 @@
+"""Tables in files: CSV, Parquet and NPZ, whole or in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from felbo.workflow.csv import CSV
+from felbo.workflow.errors import InputError
+from felbo.workflow.npz import npz_chunks, npz_columns
+from felbo.workflow.parquet import parquet_chunks, parquet_columns
+
+Frame = Any
+
+CSV_SUFFIXES = (".csv", ".tsv", ".txt")
+SUFFIXES = (*CSV_SUFFIXES, ".parquet", ".npz")
+CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file with a table: its columns have names.
+
+    Attributes:
+        path: .csv, .tsv, .txt, .parquet or .npz.
+        separator: of a CSV file; ``None`` for a comma, or a tab in .tsv files.
+        encoding: of a CSV file.
+    """
+
+    path: Path
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if not self.path.is_file():
+            raise InputError(f"There is no file {self.path}.")
+        if self.kind is None:
+            raise InputError(
+                f"{self.path} is no table that felbo can read: its name must end in "
+                f"{', '.join(SUFFIXES)}."
+            )
+        if self.path.stat().st_size == 0:
+            raise InputError(f"{self.path} is empty.")
+
+    @property
+    def kind(self) -> str | None:
+        """Return ``"csv"``, ``"parquet"`` or ``"npz"``."""
+        for suffix in reversed(self.path.suffixes):
+            if suffix.lower() in CSV_SUFFIXES:
+                return "csv"
+            if suffix.lower() in (".parquet", ".npz"):
+                return suffix.lower().removeprefix(".")
+        return None
+
+    @property
+    def _csv(self) -> CSV:
+        return CSV(self.path, self.separator, self.encoding)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        if self.kind == "csv":
+            return self._csv.columns()
+        return parquet_columns(self.path) if self.kind == "parquet" else npz_columns(self.path)
+
+    def read(self) -> Frame:
+        """Return the whole table with at least one row: numbers as float64, all else as text."""
+        if self.kind == "csv":
+            frame = self._csv.read()
+        else:
+            frame = pd.concat(list(self._raw(self.columns(), CHUNK)), ignore_index=True)
+        if frame.empty:
+            raise InputError(f"{self.path} has names of columns, but no rows.")
+        return typed(frame, self.path)
+
+    def chunks(
+        self, wanted: Sequence[str], numbers: Collection[str], rows: int = CHUNK
+    ) -> Iterator[Frame]:
+        """Yield some columns, some rows at a time, of the types that they had in training.
+
+        Args:
+            wanted: names of the columns.
+            numbers: those of them that held numbers in training.
+            rows: per chunk.
+        """
+        there = self.columns()
+        missing = [name for name in wanted if name not in there]
+        if missing:
+            raise InputError(
+                f"{self.path} has no column {', '.join(map(repr, missing))}. It has "
+                f"{', '.join(map(repr, there[:30]))}."
+            )
+        if self.kind == "csv":
+            chunks = self._csv.chunks(list(wanted), numbers, rows)
+        else:
+            raw = self._raw(list(wanted), rows)
+            chunks = (typed(chunk, self.path, numbers) for chunk in raw)
+        empty = True
+        for chunk in chunks:
+            if len(chunk):
+                empty = False
+                yield chunk
+        if empty:
+            raise InputError(f"{self.path} has no rows: there is nothing to predict.")
+
+    def _raw(self, wanted: list[str], rows: int) -> Iterator[Frame]:
+        read = parquet_chunks if self.kind == "parquet" else npz_chunks
+        return read(self.path, wanted, rows)
+
+
+def typed(frame: Frame, path: Path, numbers: Collection[str] | None = None) -> Frame:
+    """Return a table whose columns are float64 or text, ``None`` where text is missing.
+
+    Args:
+        frame: a DataFrame.
+        path: where it comes from, for messages.
+        numbers: columns that must hold numbers, all others being text; ``None`` lets their types
+            decide.
+    """
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if values.dtype.kind in "mM":
+            raise InputError(
+                f"{path}: column {name!r} holds dates or times. Turn them into numbers, such as "
+                "days since a first one, or leave them out with --drop."
+            )
+        as_number = values.dtype.kind in "fiu" if numbers is None else name in numbers
+        columns[name] = _numbers(values, name, path) if as_number else _text(values)
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _numbers(values: Any, name: str, path: Path) -> Any:
+    try:
+        return pd.to_numeric(values).astype("float64")
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: column {name!r} held numbers in training, and now holds other values: {error}"
+        ) from error
+
+
+def _text(values: Any) -> Any:
+    there = values.notna()
+    text = np.array([str(v) if t else None for v, t in zip(values, there, strict=True)], object)
+    return pd.Series(text, index=values.index, dtype=object)

@@ -1,0 +1,202 @@
+"""Train, evaluate and predict on tables, with :class:`felbo.FunctionSpaceClassifier`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from felbo.estimator import FunctionSpaceClassifier
+from felbo.evaluation import Prediction
+from felbo.saving import save
+from felbo.workflow.errors import InputError
+from felbo.workflow.evaluating import evaluated
+from felbo.workflow.folder import HELD_OUT, MODEL, Run, StoredEvaluation
+from felbo.workflow.tables import TableFile
+from felbo.workflow.targets import check_classes, split_rows, split_target
+
+# Values of a row that an example shows.
+SHOWN_VALUES = 40
+# How far rows from elsewhere are moved, in standard deviations of each number.
+FAR = 5.0
+
+
+def train_table(
+    file: TableFile,
+    target: str,
+    folder: Path,
+    *,
+    drop: list[str],
+    test_fraction: float,
+    seed: int,
+    settings: dict[str, Any],
+    verbose: bool = False,
+) -> Run:
+    """Train a classifier on a table, and write it with its evaluation to a folder.
+
+    Args:
+        file: the table.
+        target: name of the column of labels.
+        folder: of the run.
+        drop: columns to leave out.
+        test_fraction: share of the rows that are held out for the evaluation.
+        seed: of the split, the training and the evaluation.
+        settings: further arguments of :class:`felbo.FunctionSpaceClassifier`.
+        verbose: whether to show a progress bar.
+    """
+    started = time.monotonic()
+    X, y, unlabelled = split_target(file.read(), target, drop)
+    check_classes(y, target)
+    kept, held_out = split_rows(y, test_fraction, seed)
+    classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
+    classifier.fit(X.iloc[kept], y[kept])
+    run = Run(
+        kind="table",
+        source=str(file.path),
+        target=target,
+        classes=[_plain(label) for label in classifier.classes_],
+        num_data=len(kept),
+        settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **settings},
+        history=_history(classifier),
+        notes=_notes(X.iloc[kept], unlabelled),
+    )
+    save(classifier, folder / MODEL)
+    if len(held_out):
+        labels = np.searchsorted(classifier.classes_, y[held_out])
+        evaluate_rows(HELD_OUT, classifier, X.iloc[held_out], labels, {}, seed).write(folder)
+    run.seconds = time.monotonic() - started
+    run.write(folder)
+    return run
+
+
+def evaluate_rows(
+    name: str,
+    classifier: FunctionSpaceClassifier,
+    X: Any,
+    labels: Any,
+    ood: dict[str, Any],
+    seed: int,
+) -> StoredEvaluation:
+    """Evaluate a classifier on rows with labels, and on rows from elsewhere.
+
+    Without any, the rows themselves are taken, with every number moved by five of its standard
+    deviations.
+    """
+    elsewhere = ood or far_away(classifier, X)
+    learner = classifier.learner_
+    return evaluated(
+        name,
+        learner.predictions(X),
+        labels,
+        {key: learner.predictions(rows) for key, rows in elsewhere.items()},
+        lambda row: {"row": int(X.index[row]) + 1, "values": _values(X.iloc[row])},
+        seed,
+    )
+
+
+def evaluate_file(
+    name: str,
+    run: Run,
+    classifier: FunctionSpaceClassifier,
+    file: TableFile,
+    ood: dict[str, TableFile],
+) -> StoredEvaluation:
+    """Evaluate a classifier on a file with the target column, and on files from elsewhere."""
+    assert run.target is not None
+    wanted = [*names_of(classifier), run.target]
+    text_or_number = {*numbers_of(classifier)} | ({run.target} if _whole(run) else set())
+    X, y, _ = split_target(_concat(file, wanted, text_or_number), run.target, [])
+    known = np.array(run.classes)
+    y = np.asarray(y, known.dtype) if _whole(run) else y
+    strange = sorted(set(y.tolist()) - set(known.tolist()))
+    if strange:
+        raise InputError(
+            f"{file.path}: the labels {strange[:10]} were not there in training, which had "
+            f"{known.tolist()[:10]}."
+        )
+    labels = np.searchsorted(known, y)
+    elsewhere = {
+        key: _concat(other, names_of(classifier), numbers_of(classifier))
+        for key, other in ood.items()
+    }
+    return evaluate_rows(name, classifier, X, labels, elsewhere, run.settings["seed"])
+
+
+def predict_file(
+    classifier: FunctionSpaceClassifier, file: TableFile, keep: list[str]
+) -> Iterator[tuple[Any, Prediction]]:
+    """Yield the rows of a file in chunks, each with its predictions; memory is bounded.
+
+    Args:
+        classifier: of the run.
+        file: with the columns of the training; others are ignored.
+        keep: further columns that the chunks shall hold, as text.
+    """
+    names, numbers = names_of(classifier), numbers_of(classifier)
+    wanted = [*names, *(name for name in keep if name not in names)]
+    for chunk in file.chunks(wanted, numbers):
+        for prediction in classifier.learner_.predictions(chunk[names]):
+            yield chunk, prediction
+
+
+def far_away(classifier: FunctionSpaceClassifier, X: Any) -> dict[str, Any]:
+    """Return the rows with each number moved by five standard deviations of its column."""
+    numbers = numbers_of(classifier)
+    if not numbers:
+        return {}
+    moved = X.copy()
+    moved[numbers] = X[numbers] + FAR * X[numbers].std().fillna(0.0)
+    return {f"{FAR:g} deviations away": moved}
+
+
+def names_of(classifier: FunctionSpaceClassifier) -> list[str]:
+    """Return the columns that a classifier takes, in order."""
+    return list(classifier.feature_names_in_)
+
+
+def numbers_of(classifier: FunctionSpaceClassifier) -> list[str]:
+    """Return those of the columns that hold numbers."""
+    names = names_of(classifier)
+    categories = set(classifier.learner_.table.categories)
+    return [name for position, name in enumerate(names) if position not in categories]
+
+
+def _concat(file: TableFile, wanted: list[str], numbers: Any) -> Any:
+    import pandas as pd
+
+    return pd.concat(list(file.chunks(wanted, numbers)), ignore_index=True)
+
+
+def _whole(run: Run) -> bool:
+    return all(isinstance(label, int) for label in run.classes)
+
+
+def _history(classifier: FunctionSpaceClassifier) -> dict[str, list[float]]:
+    history = {"loss": list(classifier.loss_curve_)}
+    scores = vars(classifier).get("validation_scores_")
+    return history if scores is None else history | {"validation": [float(s) for s in scores]}
+
+
+def _notes(X: Any, unlabelled: int) -> list[str]:
+    notes = []
+    if unlabelled:
+        notes.append(f"{unlabelled} rows without a label were left out.")
+    constant = [str(name) for name in X.columns if X[name].nunique(dropna=False) < 2]
+    if constant:
+        notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")
+    missing = int(X.isna().any(axis=1).sum())
+    if missing:
+        notes.append(f"{missing} of {len(X)} training rows have missing values.")
+    return notes
+
+
+def _values(row: Any) -> dict[str, Any]:
+    return {str(name): _plain(value) for name, value in list(row.items())[:SHOWN_VALUES]}
+
+
+def _plain(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and np.isnan(plain) else plain

@@ -1,0 +1,99 @@
+"""`felbo train`, `evaluate`, `predict`, `report` and `export` on a folder of images."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+import felbo as library
+
+from .runs import felbo
+
+FAST = ["--epochs", "4", "--members", "2", "--image-size", "12", "--network", "mlp"]
+
+
+def write_images(folder, count=20, size=14, mode="L"):
+    """Bright and dark images, which a perceptron can tell apart."""
+    generator = np.random.default_rng(0)
+    for name, level in (("bright", 180), ("dark", 40)):
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            shape = (size, size) if mode == "L" else (size, size, 3)
+            pixels = (level + generator.integers(0, 60, shape)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number:02d}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    write_images(folder / "photos")
+    out = folder / "run"
+    result = felbo("train", folder / "photos", "--out", out, *FAST, "--learning-rate", "0.01")
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def test_a_run_of_images(run):
+    described = json.loads((run / "run.json").read_text())
+    assert described["classes"] == ["bright", "dark"]
+    assert described["num_data"] == 32
+    assert described["preparation"]["size"] == 12
+    assert len(described["preparation"]["mean"]) == 1
+    scores = json.loads((run / "evaluations" / "held-out.json").read_text())
+    assert scores["scores"]["test"]["accuracy"]["value"] == 100.0
+    example = scores["examples"]["uncertain"][0]
+    assert example["file"].split("/")[0] in ("bright", "dark")
+    assert example["picture"].startswith("iVBOR")
+
+
+def test_predictions_follow_the_files(run, tmp_path):
+    write_images(tmp_path / "new", count=3, mode="RGB")
+    result = felbo("predict", run, tmp_path / "new", "--out", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert found["file"].tolist()[0] == "bright/00.png"
+    assert found["prediction"].tolist() == ["bright"] * 3 + ["dark"] * 3
+
+
+def test_evaluation_keeps_the_order_of_classes(run, tmp_path):
+    write_images(tmp_path / "new", count=3)
+    (tmp_path / "new" / "bright").rename(tmp_path / "new" / "z")
+    wrong = felbo("evaluate", run, tmp_path / "new", "--name", "new")
+    assert "['z'] were not there in training" in wrong.stderr
+    write_images(tmp_path / "again", count=3)
+    given = ["--name", "new", "--ood", f"other={tmp_path / 'new'}"]
+    assert felbo("evaluate", run, tmp_path / "again", *given).exit_code == 0
+    scores = json.loads((run / "evaluations" / "new.json").read_text())["scores"]
+    assert scores["test"]["accuracy"]["value"] == 100.0
+    assert list(scores["ood"]) == ["other"]
+
+
+def test_report_and_export(run, tmp_path):
+    assert felbo("report", run, "--out", tmp_path / "report.html").exit_code == 0
+    assert "data:image/png;base64," in (tmp_path / "report.html").read_text()
+    assert felbo("export", run, "--out", tmp_path / "model.pt2").exit_code == 0
+    bytes_of_dark = torch.full((1, 1, 12, 12), 60.0)
+    probs, _ = torch.export.load(tmp_path / "model.pt2").module()(bytes_of_dark)
+    assert probs[0].argmax() == 1
+    assert isinstance(library.load(run / "model.safetensors"), library.Ensemble)
+
+
+def test_a_damaged_image_is_named(run, tmp_path):
+    write_images(tmp_path / "new", count=3)
+    (tmp_path / "new" / "dark" / "01.png").write_bytes(b"no image")
+    result = felbo("predict", run, tmp_path / "new", "--out", tmp_path / "out.csv")
+    assert result.exit_code == 1
+    assert "dark/01.png is no image" in result.stderr
+
+
+def test_tables_and_images_are_not_mixed_up(run, tmp_path):
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
+    result = felbo("predict", run, tmp_path / "data.csv", "--out", tmp_path / "out.csv")
+    assert "This run is about images" in result.stderr
+    (tmp_path / "empty").mkdir()
+    result = felbo("predict", run, tmp_path / "empty", "--out", tmp_path / "out.csv")
+    assert "There are no images" in result.stderr
