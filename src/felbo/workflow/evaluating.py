@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from felbo.evaluation import Prediction, evaluate
-from felbo.evaluation.prediction import Spread
+from felbo.evaluation.spread import Spread
 from felbo.workflow.columns import Columns, columns_of
 from felbo.workflow.folder import StoredEvaluation
 
