@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 from sklearn.datasets import load_breast_cancer
 
 FELBO = [sys.executable, "-c", "from felbo.cli import app; app()"]
@@ -16,6 +17,7 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
+@pytest.mark.slow
 def test_three_commands_on_breast_cancer_take_less_than_two_minutes(tmp_path):
     data = load_breast_cancer(as_frame=True)
     frame = data.frame.assign(target=[data.target_names[label] for label in data.target])

@@ -179,6 +179,7 @@ def test_a_number_is_the_mean_over_the_corruptions(tmp_path, fake_cifar, monkeyp
     assert found["accuracy", 0.0] == pytest.approx(accuracy, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_baselines_and_ablation_run(tmp_path, fake_cifar):
     folders = {"results": tmp_path / "results", "runs": tmp_path / "runs"}
     models = [*cifar.DIRECT, "Subnetwork"]

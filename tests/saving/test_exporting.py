@@ -41,10 +41,14 @@ def run(path, x):
     return session.run(None, {"x": x.numpy()})
 
 
-# ONNX takes seconds for each model, and starts from the same graph.
+# Seconds for each: one file of either kind in every run, the other models in the slow one. ONNX
+# starts from the same graph.
+QUICK = [("MeanField", "pt2"), ("Ensemble", "onnx")]
+SLOW = [*((name, "pt2") for name in MODELS if name != "MeanField"), ("MCDropout", "onnx")]
+
+
 @pytest.mark.parametrize(
-    ("name", "suffix"),
-    [*((name, "pt2") for name in MODELS), ("Ensemble", "onnx"), ("MCDropout", "onnx")],
+    ("name", "suffix"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 )
 def test_other_inputs_in_other_numbers_give_what_the_model_predicts(name, suffix, tmp_path):
     model = MODELS[name]()
@@ -70,6 +74,7 @@ def test_masks_per_item_become_masks_per_draw_of_the_same_distribution():
     assert torch.allclose(draws.std(0), own.std(0), rtol=0.15)
 
 
+@pytest.mark.slow
 def test_images(tmp_path):
     model = felbo.Ensemble(lambda: compact(3, width=2), 2)
     images = torch.rand(3, 3, 12, 12)
@@ -77,7 +82,7 @@ def test_images(tmp_path):
     np.testing.assert_allclose(run(path, images)[0], felbo.predict(model, images).probs, atol=1e-5)
 
 
-@pytest.mark.parametrize("suffix", ["pt2", "onnx"])
+@pytest.mark.parametrize("suffix", ["pt2", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_a_classifier_brings_its_preprocessing(suffix, tmp_path):
     table = X.double().numpy() * 10 + 3
     labels = np.where(table[:, 0] > 3, "yes", "no")
