@@ -5,7 +5,7 @@ import torch
 
 import felbo
 from felbo.paper.trained import keeping_weights_in
-from felbo.studies import finetune_cifar
+from felbo.studies import finetune_cifar, tuned_resnets
 
 from . import fakes
 
@@ -28,43 +28,47 @@ def ready(tmp_path, monkeypatch):
     monkeypatch.setenv("FELBO_TRAINED", str(tmp_path))
     monkeypatch.setattr(felbo.data, "load", fakes.load)
     monkeypatch.setattr(felbo.data, "corrupted", fakes.corrupted)
-    finetune_cifar.training_data.cache_clear()
+    tuned_resnets.training_data.cache_clear()
     with keeping_weights_in(tmp_path):
         yield tmp_path
-    finetune_cifar.training_data.cache_clear()
+    tuned_resnets.training_data.cache_clear()
 
 
 def test_a_missing_file_is_named_with_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("FELBO_TRAINED", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"resnet20-\*\.th.*set FELBO_TRAINED"):
-        finetune_cifar.ready("ResNet-20")
+        tuned_resnets.ready("ResNet-20")
 
 
 def test_grey_images_become_those_of_the_networks():
     images = torch.full((2, 1, 28, 28), 255, dtype=torch.uint8)
-    x = finetune_cifar.prepared(images)
+    x = tuned_resnets.prepared(images)
     assert x.shape == (2, 3, 32, 32)
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     torch.testing.assert_close(x[0, :, 16, 16], (1 - mean) / std)
     torch.testing.assert_close(x[0, :, 0, 0], -mean / std)
 
 
-@pytest.mark.parametrize("way", ["", "everywhere"])
+WAYS = ["", "everywhere", "label smoothing", "LogitNorm", "outlier exposure", "Laplace"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_cell_measures_clean_corrupted_turned_and_foreign_images(ready, way):
     found = finetune_cifar.run(f"ResNet-20 {way}".strip(), 0, SETTINGS)
     value = {(o.metric, o.shift): o.value for o in found}
     scores = {(m, s) for m in finetune_cifar.METRICS for s in (0.0, 3.0)}
     turned = {(f"turned_{m}", 90.0) for m in finetune_cifar.METRICS}
     foreign = {(f"auroc_{n}", 0.0) for n in ("cifar100", "mnist", "fashion-mnist", "noise")}
-    assert set(value) == scores | turned | foreign
+    energy = {(name.replace("auroc", "energy"), 0.0) for name, _ in foreign if not way}
+    assert set(value) == scores | turned | foreign | energy
     kept = list(ready.rglob("*.safetensors"))
-    assert len(kept) == (1 if way else 0)
+    assert len(kept) == (0 if way in ("", "Laplace") else 1)
 
 
 def test_tuning_changes_the_weights_and_not_the_statistics(ready):
-    model = finetune_cifar.ready("ResNet-20")
+    model = tuned_resnets.ready("ResNet-20")
     old = {name: value.clone() for name, value in model.state_dict().items()}
-    finetune_cifar.tune(model, way="fVI", seed=0, settings=SETTINGS)
+    tuned_resnets.tune(model, way="fVI", seed=0, settings=SETTINGS)
     moved = {name for name, new in model.state_dict().items() if not torch.equal(new, old[name])}
     assert "network.conv1.weight" in moved
     assert not [name for name in moved if "running" in name]

@@ -5,6 +5,7 @@ from felbo.objectives.belief_matching import BeliefMatching
 from felbo.objectives.evidential import Evidential
 from felbo.objectives.function_space import FunctionSpaceELBO, Term, function_space_kl
 from felbo.objectives.likelihood import NegativeLogLikelihood, expected_nll
+from felbo.objectives.outlier_exposure import OutlierExposure
 from felbo.objectives.prior_network import PriorNetwork
 from felbo.objectives.weight_space import WeightSpaceELBO
 
@@ -16,6 +17,7 @@ __all__ = [
     "LossFunction",
     "NegativeLogLikelihood",
     "Objective",
+    "OutlierExposure",
     "PriorNetwork",
     "Term",
     "WeightSpaceELBO",

@@ -9,70 +9,46 @@ no number is measured on; training images would not do, since the networks know 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 import felbo
-from felbo.data.augmentation import random_crop_flip
 from felbo.evaluation import detection
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
-from felbo.paper.trained import trained
 from felbo.report import draw_curves
 from felbo.report.style import PALETTE
+from felbo.studies.rivals import energy
+from felbo.studies.tuned_resnets import DEPTHS, prepared, tuned_model
 
-ENVIRONMENT_VARIABLE = "FELBO_TRAINED"
-# Of ImageNet, with which the authors of the networks normalised CIFAR-10.
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 METRICS = ("accuracy", "log_likelihood", "ece")
-DEPTHS = {"ResNet-20": (20,), "Ensemble": (20, 32, 44, 56)}
 # Ways to go on from a trained network, with their costs.
-WAYS = {"": 0.4, "temperature": 0.5, "further training": 1.0, "fVI": 1.0, "everywhere": 2.0}
-LINES = {"": ":", "temperature": (0, (1, 3)), "further training": "-.", "fVI": "--"}
+WAYS = {
+    "": 0.4,
+    "temperature": 0.5,
+    "further training": 1.0,
+    "label smoothing": 1.0,
+    "LogitNorm": 1.0,
+    "Laplace": 2.0,
+    "outlier exposure": 2.0,
+    "fVI": 1.0,
+    "everywhere": 2.0,
+}
+# Ways that are drawn; the others are in the table only.
+LINES: dict[str, Any] = {
+    "": ":",
+    "temperature": (0, (1, 3)),
+    "outlier exposure": "-.",
+    "fVI": "--",
+    "everywhere": "-",
+}
 NEAR, FAR = ("cifar100",), ("mnist", "fashion-mnist", "noise")
-
-
-def network_file(depth: int) -> Path:
-    """Return the file of a trained network."""
-    folder = os.environ.get(ENVIRONMENT_VARIABLE, "")
-    found = sorted(Path(folder).glob(f"resnet{depth}-*.th")) if folder else []
-    if not found:
-        raise FileNotFoundError(
-            f"No file resnet{depth}-*.th in {folder or 'a folder'}: set {ENVIRONMENT_VARIABLE} to "
-            "the folder with the networks of github.com/akamaster/pytorch_resnet_cifar10."
-        )
-    return found[0]
-
-
-def ready(kind: str) -> felbo.StochasticClassifier:
-    """Return the trained networks as they are."""
-    networks = [felbo.networks.load_resnet_cifar(network_file(depth)) for depth in DEPTHS[kind]]
-    if len(networks) == 1:
-        return felbo.MAP(networks[0])
-    return felbo.Ensemble.from_networks(networks)
-
-
-def prepared(images: Tensor) -> Tensor:
-    """Return bytes ``[N, C, H, W]`` as the networks take them, ``[N, 3, 32, 32]``."""
-    if images.shape[1] == 1:
-        images = F.pad(images, (2, 2, 2, 2)).expand(-1, 3, -1, -1)
-    return felbo.data.normalize(images, MEAN, STD).contiguous(memory_format=torch.channels_last)
-
-
-@lru_cache(maxsize=1)
-def training_data(size: int) -> tuple[Tensor, Tensor]:
-    """Return the first ``size`` training images and their labels."""
-    found = felbo.data.load("cifar10", "train")
-    return prepared(found.images[:size]), found.labels[:size]
 
 
 def others(name: str, size: int) -> Tensor:
@@ -81,52 +57,6 @@ def others(name: str, size: int) -> Tensor:
         generator = torch.Generator().manual_seed(0)
         return prepared(torch.randint(256, (size, 3, 32, 32), generator=generator).byte())
     return prepared(felbo.data.load(name, "test").images[:size])
-
-
-def tuned_model(
-    name: str, kind: str, seed: int, settings: Mapping[str, Any]
-) -> felbo.StochasticClassifier:
-    """Return the model of a row, e.g. ``"Ensemble everywhere"``, from its file if it was kept."""
-    model, way = ready(kind), name.removeprefix(kind).strip()
-    if not way:
-        return model
-    if way == "temperature":
-        held_out = felbo.data.load("cifar10", "test")
-        x, y = prepared(held_out.images[-1000:]), held_out.labels[-1000:]
-        return felbo.calibrate(model, (x, y), batch_size=500)
-    own = {key: settings[key] for key in ("train_size", "epochs", "strength", "data_strength")}
-    slug = name.lower().replace(" ", "-")
-    return trained(
-        f"finetune-cifar10/{slug}-{own['train_size']}-{seed}",
-        {**own, "name": name, "seed": seed},
-        lambda: model,
-        partial(tune, way=way, seed=seed, settings=settings),
-    )
-
-
-def tune(
-    model: felbo.StochasticClassifier, *, way: str, seed: int, settings: Mapping[str, Any]
-) -> None:
-    """Fine-tune a model, leaving the new weights in it."""
-    data = training_data(settings["train_size"])
-    prior = felbo.UniformPrior(10)
-    objectives: dict[str, felbo.Objective] = {
-        "further training": felbo.NegativeLogLikelihood(),
-        "fVI": felbo.FunctionSpaceELBO(prior, num_data=len(data[0])),
-        "everywhere": felbo.FunctionSpaceELBO.everywhere(
-            prior, len(data[0]), settings["strength"], settings["data_strength"]
-        ),
-    }
-    tuned = felbo.finetune(
-        model,
-        data,
-        objectives[way],
-        epochs=settings["epochs"],
-        augment=random_crop_flip,
-        seed=seed,
-        progress=False,
-    )
-    model.load_state_dict(tuned.state_dict())
 
 
 def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
@@ -154,6 +84,9 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
         outside = predict(others(other, size))
         detected = detection(clean.total, outside.total).auroc
         observations.append(Observation(f"auroc_{other}", 0.0, detected))
+        if name == "ResNet-20":
+            detected = detection(*(energy(model, part) for part in (x, others(other, size)))).auroc
+            observations.append(Observation(f"energy_{other}", 0.0, detected))
     return observations
 
 
@@ -193,6 +126,14 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
             gains = [value[f"auroc_{n}", ours, 0.0] - value[f"auroc_{n}", kind, 0.0] for n in names]
             text = f"{kind}: {where} AUROC better by {100 * least:g} points"
             found.append(Claim(f"{text} ({100 * fmean(gains):+.1f})", fmean(gains) >= least))
+        exposed = f"{kind} outlier exposure"
+        if kind == "Ensemble" and ("ece", exposed, 0.0) in value:
+            both = [
+                sum(fmean(value[f"auroc_{n}", name, 0.0] for n in names) for names in (NEAR, FAR))
+                for name in (ours, exposed)
+            ]
+            text = f"{kind}: near and far AUROC together {both[0]:.3f}, outlier exposure"
+            found.append(Claim(f"{text} {both[1]:.3f}", both[0] >= both[1]))
     return found
 
 
@@ -200,17 +141,22 @@ def styles(models: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give each kind of model a colour, and each way a line style."""
     colours = dict(zip(DEPTHS, PALETTE, strict=False))
     return {
-        name: {"color": colours[kind], "linestyle": LINES.get(name.removeprefix(kind).strip(), "-")}
+        name: {"color": colours[kind], "linestyle": LINES[name.removeprefix(kind).strip()]}
         for name in models
         for kind in DEPTHS
         if name.startswith(kind)
     }
 
 
+def drawn(name: str) -> bool:
+    """Return whether a row is in the figure."""
+    return any(name == f"{kind} {way}".strip() for kind in DEPTHS for way in LINES)
+
+
 def draw(summaries: Sequence[Summary], stem: str) -> None:
     """Draw one panel per metric over the severity of corruptions."""
     draw_curves(
-        [s for s in summaries if s.metric in METRICS],
+        [s for s in summaries if s.metric in METRICS and drawn(s.model)],
         stem,
         metrics=METRICS,
         xlabel="severity of corruptions",
@@ -234,6 +180,7 @@ STUDY = Study(
         f"{kind} {way}".strip(): cost * factor
         for kind, factor in (("ResNet-20", 1.0), ("Ensemble", 8.0))
         for way, cost in WAYS.items()
+        if f"{kind} {way}" != "Ensemble Laplace"
     },
     presets={
         "smoke": Preset(
