@@ -18,8 +18,8 @@ def lightning_package() -> Any:
     Raises:
         ImportError: if neither is installed.
     """
-    imported = [name for name in NAMES if name in sys.modules]
-    installed = [name for name in NAMES if find_spec(name.split(".")[0]) is not None]
+    imported = [name for name in NAMES if sys.modules.get(name) is not None]
+    installed = [name for name in NAMES if _installed(name.split(".")[0])]
     for name in imported + installed:
         return import_module(name)
     raise ImportError(
@@ -27,3 +27,10 @@ def lightning_package() -> Any:
         "pip install 'felbo[lightning]' (or pip install pytorch-lightning). Without it, felbo.fit "
         "trains any model."
     )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # switched off by sys.modules[name] = None
+        return False

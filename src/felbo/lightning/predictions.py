@@ -24,21 +24,28 @@ def concatenate(predictions: Sequence[Prediction]) -> Prediction:
         >>> len(concatenate([felbo.predict(model, x[:3]), felbo.predict(model, x[3:])]))
         5
     """
-    if not predictions or not all(isinstance(part, Prediction) for part in predictions):
-        raise TypeError(
-            "concatenate takes the list of felbo.Prediction that trainer.predict(module, loader) "
-            f"returns, one per batch; got {predictions!r}."
-        )
+    if not isinstance(predictions, Sequence) or not predictions:
+        raise _unexpected(predictions)
+    for part in predictions:
+        if not isinstance(part, Prediction):
+            raise _unexpected(predictions)
     probs = torch.cat([part.probs for part in predictions])
     sources = [part.source for part in predictions]
-    first = sources[0]
-    if isinstance(first, Tensor):
-        return Prediction(probs, torch.cat([part.concentration for part in predictions]))
+    direct = [source for source in sources if isinstance(source, Tensor)]
     spreads = [source for source in sources if not isinstance(source, Tensor)]
     settings = {(part.draws, part.smoothing, part.max_precision) for part in spreads}
-    if len(spreads) < len(sources) or len(settings) > 1:
+    if (direct and spreads) or len(settings) > 1:
         raise ValueError(
             "These predictions are of different models, or made with different settings (draws, "
-            f"smoothing, bound of the precision): {sorted(settings)}."
+            "smoothing, bound of the precision)."
         )
-    return Prediction(probs, replace(first, value=torch.cat([part.value for part in spreads])))
+    if direct:
+        return Prediction(probs, torch.cat(direct))
+    return Prediction(probs, replace(spreads[0], value=torch.cat([s.value for s in spreads])))
+
+
+def _unexpected(given: object) -> TypeError:
+    return TypeError(
+        "concatenate takes the list of felbo.Prediction that trainer.predict(module, loader) "
+        f"returns, one per batch; got {type(given).__name__}."
+    )
