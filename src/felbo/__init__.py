@@ -40,7 +40,7 @@ from felbo.objectives import (
     Term,
     WeightSpaceELBO,
 )
-from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
+from felbo.priors import ClassifierPrior, DirichletPrior, ModelPrior, UniformPrior
 from felbo.random import seed_everything
 from felbo.training import Epoch, History, StopTraining, choose_strength, finetune, fit, train
 
@@ -67,6 +67,7 @@ __all__ = [
     "Loss",
     "MCDropout",
     "MeanField",
+    "ModelPrior",
     "NegativeLogLikelihood",
     "Objective",
     "OutlierExposure",
@@ -115,4 +116,6 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
+    if name == "lightning":  # a room that no other imports
+        return import_module("felbo.lightning")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

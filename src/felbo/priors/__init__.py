@@ -3,5 +3,6 @@
 from felbo.priors.base import Prior
 from felbo.priors.classifier import ClassifierPrior
 from felbo.priors.constant import DirichletPrior, UniformPrior
+from felbo.priors.model import ModelPrior
 
-__all__ = ["ClassifierPrior", "DirichletPrior", "Prior", "UniformPrior"]
+__all__ = ["ClassifierPrior", "DirichletPrior", "ModelPrior", "Prior", "UniformPrior"]

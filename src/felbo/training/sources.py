@@ -27,7 +27,8 @@ class LoaderBatches:
 
     Args:
         loader: yields pairs ``(x, y)``, or dicts with the labels under ``"labels"``.
-        fabric: moves batches to the device, and distributes them over processes.
+        fabric: moves batches to the device, and distributes them over processes; ``None`` leaves
+            the loader as it is.
 
     Attributes:
         size: number of items in a pass; ``None`` if unknown.
@@ -35,8 +36,8 @@ class LoaderBatches:
         last_size: number of items in an epoch's last batch; ``None`` if unknown.
     """
 
-    def __init__(self, loader: DataLoader[Any], fabric: Fabric) -> None:
-        self.loader = cast(Any, fabric.setup_dataloaders(loader))
+    def __init__(self, loader: DataLoader[Any], fabric: Fabric | None) -> None:
+        self.loader = cast(Any, loader if fabric is None else fabric.setup_dataloaders(loader))
         self.size, self.full_size, self.last_size = _sizes(self.loader.batch_sampler)
 
     def __iter__(self) -> Iterator[tuple[Inputs, Tensor]]:

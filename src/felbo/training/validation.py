@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from felbo import dirichlet
 from felbo.evaluation.labelled import labelled_batches
-from felbo.inputs import as_inputs, as_labels, map_tensors
+from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors
 from felbo.inputs import batch_size as count_items
 from felbo.measurement import MeasurementSet
 from felbo.objectives import Objective
@@ -66,9 +66,9 @@ class Validation:
     def __call__(self) -> ValidationScores:
         """Return the scores of the model as it is."""
         sums, items = [], 0
-        with torch_seed(self.seed), _kept(self.objective):
+        with torch_seed(self.seed), generators_kept(self.objective):
             for x, y in labelled_batches(self.data, self.batch_size, self.model):
-                sums.append(self._sums(x, y))
+                sums.append(score_sums(self.model, self.objective, x, y))
                 items += len(y)
         if not items:
             raise ValueError("The validation data hold no items.")
@@ -80,14 +80,22 @@ class Validation:
             )
         return ValidationScores(*self.fabric.broadcast((loss, nll, 100.0 * right)))
 
-    def _sums(self, x: Any, y: Tensor) -> Tensor:
-        """Return loss, nll and number of correct labels, each summed over a batch."""
-        device = next(self.model.parameters()).device
-        x, y = map_tensors(lambda part: part.to(device), x), y.to(device)
-        probs = self.model(x).double().softmax(-1).mean(0)
-        picked = dirichlet.smooth(probs, SMOOTHING).gather(-1, y[:, None])
-        loss = self.objective(self.model, x, y).total.double()
-        return torch.stack([len(y) * loss, -picked.log().sum(), (probs.argmax(-1) == y).sum()])
+
+def score_sums(model: Any, objective: Objective, x: Inputs, y: Tensor) -> Tensor:
+    """Return loss, nll and number of correct labels of a batch, each summed over its items.
+
+    Args:
+        model: in evaluation mode, called without gradients.
+        objective: computes the loss.
+        x: inputs ``[B, ...]``.
+        y: labels ``[B]``.
+    """
+    device = next(model.parameters()).device
+    x, y = map_tensors(lambda part: part.to(device), x), y.to(device)
+    probs = model(x).double().softmax(-1).mean(0)
+    picked = dirichlet.smooth(probs, SMOOTHING).gather(-1, y[:, None])
+    loss = objective(model, x, y).total.double()
+    return torch.stack([len(y) * loss, -picked.log().sum(), (probs.argmax(-1) == y).sum()])
 
 
 def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
@@ -103,7 +111,7 @@ def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
 
 
 @contextmanager
-def _kept(objective: Objective) -> Iterator[None]:
+def generators_kept(objective: Objective) -> Iterator[None]:
     """Context manager: restore the random generators of an objective afterwards."""
     states = [(generator, generator.get_state()) for generator in set(_generators(objective))]
     try:

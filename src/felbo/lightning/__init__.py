@@ -1,0 +1,21 @@
+"""felbo for users of the Lightning ``Trainer``.
+
+``lightning`` and ``pytorch_lightning`` are imported when ``FunctionSpaceModule`` is first used, and
+nothing else of felbo needs them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from felbo.lightning.predictions import concatenate
+
+if TYPE_CHECKING:
+    from felbo.lightning.module import FunctionSpaceModule
+
+__all__ = ["FunctionSpaceModule", "concatenate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FunctionSpaceModule":
+        return import_module("felbo.lightning.module").FunctionSpaceModule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
