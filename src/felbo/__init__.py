@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from felbo import data, dirichlet, measurement, networks
+from felbo import data, dirichlet, errors, measurement, networks
+from felbo.errors import FelboError
 from felbo.evaluation import (
     ConformalSets,
     Evaluation,
@@ -41,7 +42,16 @@ from felbo.objectives import (
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import Epoch, History, StopTraining, choose_strength, finetune, fit, train
+from felbo.training import (
+    Epoch,
+    History,
+    StopTraining,
+    TrainingInterrupted,
+    choose_strength,
+    finetune,
+    fit,
+    train,
+)
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
@@ -60,6 +70,7 @@ __all__ = [
     "Epoch",
     "Evaluation",
     "Evidential",
+    "FelboError",
     "FunctionSpaceClassifier",
     "FunctionSpaceELBO",
     "History",
@@ -79,6 +90,7 @@ __all__ = [
     "Tempered",
     "TemperedMean",
     "Term",
+    "TrainingInterrupted",
     "UniformPrior",
     "WeightSpaceELBO",
     "calibrate",
@@ -86,6 +98,7 @@ __all__ = [
     "conformal",
     "data",
     "dirichlet",
+    "errors",
     "evaluate",
     "export",
     "finetune",
