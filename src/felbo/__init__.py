@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from felbo import data, dirichlet, measurement, networks
+from felbo import data, dirichlet, errors, measurement, networks
+from felbo.errors import FelboError
 from felbo.evaluation import (
     ConformalSets,
     Evaluation,
@@ -42,7 +43,16 @@ from felbo.objectives import (
 )
 from felbo.priors import ClassifierPrior, DirichletPrior, ModelPrior, UniformPrior
 from felbo.random import seed_everything
-from felbo.training import Epoch, History, StopTraining, choose_strength, finetune, fit, train
+from felbo.training import (
+    Epoch,
+    History,
+    StopTraining,
+    TrainingInterrupted,
+    choose_strength,
+    finetune,
+    fit,
+    train,
+)
 
 if TYPE_CHECKING:
     from felbo.estimator import FunctionSpaceClassifier
@@ -61,6 +71,7 @@ __all__ = [
     "Epoch",
     "Evaluation",
     "Evidential",
+    "FelboError",
     "FunctionSpaceClassifier",
     "FunctionSpaceELBO",
     "History",
@@ -82,6 +93,7 @@ __all__ = [
     "Tempered",
     "TemperedMean",
     "Term",
+    "TrainingInterrupted",
     "UniformPrior",
     "WeightSpaceELBO",
     "calibrate",
@@ -89,6 +101,7 @@ __all__ = [
     "conformal",
     "data",
     "dirichlet",
+    "errors",
     "evaluate",
     "export",
     "finetune",

@@ -6,19 +6,26 @@ import os
 import secrets
 from pathlib import Path
 
+from felbo.errors import FelboError
+
 # Suffix of a file that is still being written.
 PART = ".part"
 ATTEMPTS = 3
 
 
-class OutputFolderError(OSError):
+class OutputFolderError(FelboError, OSError):
     """An output folder cannot be created or written to."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, sync: bool = False) -> None:
     """Write a file under a temporary name and rename it, so that readers never see part of it.
 
     Missing folders are created. Text is written as UTF-8, with unchanged line endings.
+
+    Args:
+        path: of the file.
+        content: text or bytes.
+        sync: wait until file and name are on the disk, so that they outlive a power failure.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +34,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         try:
             with part.open("xb") as file:
                 file.write(data)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
             part.replace(path)
+            if sync:
+                _sync_folder(path.parent)
             return
         except FileNotFoundError:
             # Another process that just started may have removed it, see remove_parts.
@@ -35,6 +47,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
                 raise
         finally:
             part.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # where folders cannot be opened
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def remove_parts(folder: Path, stem: str = "") -> None:

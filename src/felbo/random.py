@@ -70,6 +70,7 @@ class RandomStream:
 
     def __init__(self, seed: int | None) -> None:
         self._states: list[torch.Tensor] | None = None
+        self._inside = False
         if seed is not None:
             with torch_seed(seed):
                 self._states = _generator_states()
@@ -83,11 +84,26 @@ class RandomStream:
         with _generators_in_use:
             outside = _generator_states()
             _set_generator_states(self._states)
+            self._inside = True
             try:
                 yield
             finally:
+                self._inside = False
                 self._states = _generator_states()
                 _set_generator_states(outside)
+
+    def get_states(self) -> list[torch.Tensor]:
+        """Return where the stream stands, inside a block or between two."""
+        if self._states is None or self._inside:
+            return _generator_states()
+        return [state.clone() for state in self._states]
+
+    def set_states(self, states: list[torch.Tensor]) -> None:
+        """Continue from what :meth:`get_states` returned, inside a block or between two."""
+        if self._states is None or self._inside:
+            _set_generator_states(states)
+        else:
+            self._states = states
 
 
 def _generator_states() -> list[torch.Tensor]:

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from felbo._container import SavedFileError
 from felbo._files import OutputFolderError
 from felbo.cli import data, evaluate, experiments, export, predict, report, train
 from felbo.cli.demo import demo
 from felbo.cli.pages import page
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
-from felbo.saving.container import SavedFileError
 from felbo.workflow.errors import InputError
 
 # Errors that the user can fix: their messages say how, and a traceback would hide them.

@@ -1,6 +1,6 @@
 """Saved and exported models: safetensors and JSON without pickle, torch.export and ONNX."""
 
-from felbo.saving.container import FORMAT, SavedFileError
+from felbo._container import FORMAT, SavedFileError
 from felbo.saving.exporting import ExportError, export
 from felbo.saving.store import load, save
 

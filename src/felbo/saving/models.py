@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from felbo._container import SavedFileError
 from felbo.models import (
     MAP,
     ConcentrationNetwork,
@@ -22,7 +23,6 @@ from felbo.models import (
     TemperedMean,
 )
 from felbo.random import torch_seed
-from felbo.saving.container import SavedFileError
 from felbo.saving.dropout import build_dropout, describe_dropout
 from felbo.saving.networks import Description, UnknownNetworkError, build, describe
 

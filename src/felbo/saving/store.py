@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from torch import nn
 
+from felbo._container import SavedFileError, read, write
 from felbo.models import StochasticClassifier, unwrap
-from felbo.saving.container import SavedFileError, read, write
 from felbo.saving.models import Networks, build_model, describe_model
 
 if TYPE_CHECKING:

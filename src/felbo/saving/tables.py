@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from felbo._container import SavedFileError
 from felbo.estimator.tables import MAX_CATEGORIES, NumberTable, TableEncoder
-from felbo.saving.container import SavedFileError
 from felbo.saving.values import pack, pack_array, unpack, unpack_array
 
 Table = TableEncoder | NumberTable

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from torch.optim import Optimizer
@@ -12,9 +13,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.objectives import LossFunction, Objective
+from felbo.training.checkpoint import Checkpoint
 from felbo.training.devices import best_device
 from felbo.training.history import Epoch, History
-from felbo.training.loop import train
+from felbo.training.loop import Training, train
 from felbo.training.optimizers import MakeOptimizer, MakeScheduler
 from felbo.training.progress import progress_bar
 from felbo.training.sources import BatchSize, Data
@@ -44,6 +46,7 @@ def fit(
     seed: int | None = None,
     frozen_norms: bool = False,
     fabric: Fabric | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
     progress: bool = True,
     on_epoch: Callable[[Epoch], object] | None = None,
 ) -> History:
@@ -95,6 +98,10 @@ def fit(
             run their epochs one after another.
         frozen_norms: do not update the running statistics of batch normalisation.
         fabric: device, precision and strategy; ``None`` takes the best single device.
+        checkpoint: folder in which the training is saved after every epoch, and every minute within
+            one. Called again in the same way, ``fit`` goes on from there, and ends with the weights
+            of a training that was not interrupted; Ctrl-C and SIGTERM save the current step.
+            :class:`felbo.training.Checkpoint` sets how often. See the page on training.
         progress: show a progress bar with the scores.
         on_epoch: called after each epoch, with the model in evaluation mode; it may raise
             :class:`felbo.StopTraining` to end the training.
@@ -131,23 +138,22 @@ def fit(
         seed=seed,
         frozen_norms=frozen_norms,
         fabric=fabric,
+        checkpoint=checkpoint,
     )
-    history = History()
+    history = trained.history
     with _kept_in_errors(history), progress_bar(epochs, progress and fabric.is_global_zero) as show:
-        _collect(trained, history, show, on_epoch)
+        _run(trained, show, on_epoch)
     return history
 
 
-def _collect(
-    trained: Generator[Epoch, None, None],
-    history: History,
+def _run(
+    trained: Training,
     show: Callable[[Epoch], None],
     on_epoch: Callable[[Epoch], object] | None,
 ) -> None:
-    """Run a training and keep its epochs."""
+    """Run a training to its end."""
     with closing(trained), suppress(StopTraining):
         for epoch in trained:
-            history.append(epoch)
             show(epoch)
             if on_epoch is not None:
                 on_epoch(epoch)

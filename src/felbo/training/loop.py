@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Generator, Iterator
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from felbo.inputs import Inputs
-from felbo.models import StochasticClassifier, evaluation_mode, training_mode, unwrap
+from felbo.models import StochasticClassifier, unwrap
 from felbo.objectives import LossFunction, Objective, as_objective
 from felbo.random import RandomStream
+from felbo.training.checkpoint import Checkpoint, as_checkpoint
 from felbo.training.checks import (
     check_accumulation,
     check_last_batch,
+    check_one_process,
     check_settings,
     check_trainable,
-    first_forward,
 )
-from felbo.training.devices import Engine, best_device, set_up
-from felbo.training.history import Epoch
+from felbo.training.devices import best_device, set_up
+from felbo.training.epochs import Loop
+from felbo.training.fingerprint import (
+    describe_data,
+    describe_objective,
+    describe_optimizer,
+    describe_weights,
+)
+from felbo.training.history import Epoch, History
 from felbo.training.optimizers import (
     MakeOptimizer,
     MakeScheduler,
     Schedule,
     make_optimizer,
-    needs_closure,
 )
+from felbo.training.resuming import RandomSources, Saver, TrainingState
 from felbo.training.size import items_per_step, training_size
-from felbo.training.sources import Batches, BatchSize, Data, as_batches
-from felbo.training.step import Step, check_weights
+from felbo.training.sources import BatchSize, Data, as_batches, num_items
 from felbo.training.stopping import EarlyStopping, Monitor
 from felbo.training.validation import Validation
 
@@ -62,7 +66,8 @@ def train(
     seed: int | None = None,
     frozen_norms: bool = False,
     fabric: Fabric | None = None,
-) -> Generator[Epoch, None, None]:
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+) -> Training:
     """Train a model in place, and yield after every epoch.
 
     The iterator under :func:`felbo.fit`, with the same arguments, for a loop of one's own: log,
@@ -71,8 +76,13 @@ def train(
     training; with ``patience`` the model then has its best weights, as after an error. (An iterator
     that is kept in a variable ends when it is closed: ``contextlib.closing``.)
 
+    With ``checkpoint``, a training that was interrupted goes on: the iterator then starts with the
+    epoch that was not finished, and the body of the loop runs for it once more. Its attribute
+    ``history`` also has the epochs before.
+
     Returns:
-        An iterator over :class:`Epoch`. All arguments are checked before it is returned.
+        An iterator over :class:`Epoch`, with a ``history``. All arguments are checked before it is
+        returned.
 
     Example:
         >>> import torch, felbo
@@ -96,13 +106,22 @@ def train(
     schedule = Schedule(scheduler, made, scheduler_step)
     engine = set_up(fabric, model, made)
     objective.begin(fabric.world_size * items_per_step(batches, accumulate))
-    loop = _Loop(
-        model,
+    state = TrainingState(
+        classifier,
+        made,
+        schedule.scheduler,
+        fabric.strategy.precision,
         objective,
+        EarlyStopping(classifier, monitor, patience),
+        RandomStream(seed),
+    )
+    loop = Loop(
+        model,
         batches,
         engine,
         schedule,
-        RandomStream(seed),
+        state,
+        epochs=epochs,
         num_data=training_size(objective, data),
         accumulate=accumulate,
         clip_norm=clip_norm,
@@ -112,82 +131,46 @@ def train(
     if validation is not None:
         size = max(128, batches.full_size or 0)
         loop.validation = Validation(validation, engine.model, objective, size, seed or 0, fabric)
-    return loop.run(epochs, EarlyStopping(classifier, monitor, patience))
+    if checkpoint is not None:
+        check_one_process(fabric.world_size)
+        settings = {
+            "model": type(classifier).__name__,
+            "weights": describe_weights(classifier),
+            "objective": describe_objective(objective),
+            "data": describe_data(batches),
+            "batch_size": batches.full_size,
+            "accumulate": accumulate,
+            "epochs": epochs,
+            "seed": seed,
+            "optimizer": describe_optimizer(made),
+            "scheduler": type(schedule.scheduler).__name__,
+            "scheduler_step": scheduler_step,
+            "clip_norm": clip_norm,
+            "validation": None if validation is None else num_items(validation),
+            "patience": patience,
+            "monitor": monitor,
+            "frozen_norms": frozen_norms,
+        }
+        random = RandomSources(state.stream, objective, data, augment)
+        loop.saver = Saver(as_checkpoint(checkpoint), settings, state, random)
+    return Training(loop.run(), state.history)
 
 
-@dataclass
-class _Loop:
-    """The parts of a training, and how they work together."""
+class Training(Iterator[Epoch]):
+    """Iterator over the epochs of a training; ``close`` ends it.
 
-    model: nn.Module
-    objective: Objective
-    batches: Batches
-    engine: Engine
-    schedule: Schedule
-    stream: RandomStream
-    num_data: int | None
-    accumulate: int
-    clip_norm: float | None
-    augment: Callable[[Inputs], Inputs] | None
-    frozen_norms: bool
-    validation: Validation | None = None
+    Attributes:
+        history: the finished epochs, also those before a training was resumed.
+    """
 
-    def run(self, epochs: int, stopping: EarlyStopping) -> Generator[Epoch, None, None]:
-        """Yield after every epoch, with the model in evaluation mode."""
-        classifier = unwrap(self.model)
-        labels = None if self.validation is None else self.validation.labels
-        closure = needs_closure(self.schedule.optimizer)
-        try:
-            with (
-                training_mode(self.model, frozen_norms=self.frozen_norms),
-                first_forward(classifier, self.batches, labels) as check,
-            ):
-                step = Step(self.engine, self.objective, check, self.clip_norm, closure)
-                for number in range(epochs):
-                    # Only the steps draw from the stream of the training: what happens between
-                    # two epochs leaves no trace in it.
-                    with self.stream.block():
-                        mean = self._pass(step)
-                    if self.num_data is not None:
-                        classifier.num_data = self.num_data
-                    full = self.objective.full_batch
-                    with evaluation_mode([self.model]):
-                        yield self._finished(number, mean, stopping)
-                    if self.objective.full_batch != full:  # by a larger batch in validation
-                        self.objective.begin(full)
-                    if stopping.exhausted:
-                        break
-        finally:
-            stopping.restore()
-        check_weights(classifier)
+    def __init__(self, epochs: Generator[Epoch, None, None], history: History) -> None:
+        self._epochs = epochs
+        self.history = history
 
-    def _pass(self, step: Step) -> Tensor:
-        """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
-        losses: list[Tensor] = []
-        iterator = iter(self.batches)
-        while group := list(islice(iterator, self.accumulate)):
-            if self.augment is not None:
-                group = [(self.augment(x), y) for x, y in group]
-            losses.append(step(group))
-            if self.schedule.per_step:
-                self.schedule.advance(losses[-1][0])
-        if not losses:
-            raise ValueError(
-                "The DataLoader gave no batch; with drop_last=True it needs at least batch_size "
-                "items."
-            )
-        return torch.stack(losses).mean(0)
+    def __next__(self) -> Epoch:
+        """Train for an epoch."""
+        return next(self._epochs)
 
-    def _finished(self, number: int, mean: Tensor, stopping: EarlyStopping) -> Epoch:
-        """Score the model after an epoch, and advance a scheduler per epoch."""
-        total, nll, kl = mean.tolist()
-        rate = float(self.schedule.optimizer.param_groups[0]["lr"])
-        if self.validation is None:
-            scores, is_best, watched = None, False, total
-        else:
-            scores = self.validation()
-            is_best = stopping.update(scores)
-            watched = scores.loss if stopping.monitor == "loss" else scores.nll
-        if self.schedule.per_epoch:
-            self.schedule.advance(watched)
-        return Epoch(number, total, nll, kl, rate, scores, is_best)
+    def close(self) -> None:
+        """End the training; with ``patience`` the model gets its best weights."""
+        self._epochs.close()

@@ -26,4 +26,4 @@ def progress_bar(epochs: int, enabled: bool) -> Iterator[Callable[[Epoch], None]
     )
     with Progress(*columns) as bar:
         task = bar.add_task("training", total=epochs, loss="")
-        yield lambda epoch: bar.update(task, advance=1, loss=str(epoch))
+        yield lambda epoch: bar.update(task, completed=epoch.number + 1, loss=str(epoch))

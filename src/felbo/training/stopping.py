@@ -55,6 +55,15 @@ class EarlyStopping:
         if self._weights:
             self.model.load_state_dict(self._weights)
 
+    def get_state(self) -> dict[str, Any]:
+        """Return best score, epochs waited and weights, for a checkpoint."""
+        return {"best": self._best, "waited": self._waited, "weights": self._weights}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`get_state` returned."""
+        self._best, self._waited = state["best"], state["waited"]
+        self._weights = state["weights"]
+
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
     with torch.no_grad():

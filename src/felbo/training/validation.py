@@ -14,9 +14,9 @@ from felbo import dirichlet
 from felbo.evaluation.labelled import labelled_batches
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors
 from felbo.inputs import batch_size as count_items
-from felbo.measurement import MeasurementSet
 from felbo.objectives import Objective
 from felbo.random import torch_seed
+from felbo.training.generators import find_generators, get_state, set_state
 from felbo.training.history import ValidationScores
 from felbo.training.sources import Data, check_data
 
@@ -113,22 +113,9 @@ def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
 @contextmanager
 def generators_kept(objective: Objective) -> Iterator[None]:
     """Context manager: restore the random generators of an objective afterwards."""
-    states = [(generator, generator.get_state()) for generator in set(_generators(objective))]
+    states = [(source, get_state(source)) for source in find_generators(objective)]
     try:
         yield
     finally:
-        for generator, state in states:
-            generator.set_state(state)
-
-
-def _generators(value: Any) -> Iterator[torch.Generator]:
-    """Yield the random generators of an objective, its terms and their measurement sets."""
-    if isinstance(value, torch.Generator):
-        yield value
-    parts: Any = ()
-    if isinstance(value, tuple | list):
-        parts = value
-    elif isinstance(value, Objective | MeasurementSet):
-        parts = vars(value).values()
-    for part in parts:
-        yield from _generators(part)
+        for source, state in states:
+            set_state(source, state)

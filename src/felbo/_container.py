@@ -14,30 +14,34 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from felbo._files import write_atomically
+from felbo.errors import FelboError
 
 # Raised with every change that older versions of felbo would misread.
 FORMAT = 1
 _ENTRY, _CONTENT, _CHECKSUM = "felbo", "content", "sha256"
 
 
-class SavedFileError(ValueError):
+class SavedFileError(FelboError, ValueError):
     """A saved file is damaged, from a newer version, or not one of felbo's."""
 
 
-def write(path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def write(
+    path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tensor], sync: bool = False
+) -> None:
     """Write tensors and JSON to one file, atomically.
 
     Args:
         path: the file; missing folders are created.
         content: plain dicts, lists, strings and numbers.
         tensors: by name; they are copied to the CPU.
+        sync: wait until the file is on the disk, so that it outlives a power failure.
     """
     # Copies, since safetensors refuses tensors that share memory, such as tied weights.
     own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     text = json.dumps({"format": FORMAT, **content}, allow_nan=False, sort_keys=True)
     # One entry: safetensors writes several in random order, and equal models give equal files.
     entry = json.dumps({_CHECKSUM: _checksum(text, own), _CONTENT: text})
-    write_atomically(path, to_bytes(own, {_ENTRY: entry}))
+    write_atomically(path, to_bytes(own, {_ENTRY: entry}), sync)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

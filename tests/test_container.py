@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 import felbo
+from felbo._container import read, write
 from felbo.saving import FORMAT, SavedFileError
-from felbo.saving.container import read, write
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""Errors that felbo raises on purpose.
+
+Each derives from :class:`FelboError` and from the built-in exception that fits, so that
+``except felbo.FelboError`` catches all of them and ``except ValueError`` goes on working.
+"""
+
+from __future__ import annotations
+
+
+class FelboError(Exception):
+    """Base class of felbo's errors: what was expected, what came, and what to do.
+
+    Example:
+        >>> import felbo
+        >>> issubclass(felbo.errors.DataError, (felbo.FelboError, ValueError))
+        True
+    """
+
+
+class DataError(FelboError, ValueError):
+    """Data cannot be trained on or predicted: empty, NaN, or labels out of range."""
+
+
+class ShapeError(FelboError, ValueError):
+    """A tensor has another shape than the model, the prior or the batches before it."""
+
+
+class InputTypeError(FelboError, TypeError):
+    """An argument or tensor has the wrong type."""
+
+
+class DivergedError(FelboError, FloatingPointError):
+    """A loss, gradient or weight became NaN or infinite.
+
+    Attributes:
+        step: number of the step in the training, from 0; ``None`` if it is not known.
+        term: what was not finite first: ``"nll"``, ``"kl"``, ``"loss"``, ``"gradient"``,
+            ``"weights"`` or ``"validation"``.
+    """
+
+    def __init__(self, message: str, term: str = "loss", step: int | None = None) -> None:
+        super().__init__(message)
+        self.term, self.step = term, step
+
+
+class CheckpointError(FelboError, RuntimeError):
+    """A training cannot be resumed: other settings, damaged checkpoints, or a folder in use."""
+
+
+class CheckpointWriteError(FelboError, OSError):
+    """A checkpoint could not be written, for instance to a full disk; the one before is kept."""
+
+
+class DamagedCheckpointWarning(UserWarning):
+    """The newest checkpoint is damaged, and the one before it is used."""

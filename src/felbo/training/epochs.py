@@ -1,0 +1,125 @@
+"""The epochs of a training: steps, validation, early stopping and checkpoints in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from felbo.inputs import Inputs
+from felbo.models import evaluation_mode, training_mode, unwrap
+from felbo.training.checks import first_forward
+from felbo.training.devices import Engine
+from felbo.training.history import Epoch
+from felbo.training.optimizers import Schedule, needs_closure
+from felbo.training.resuming import Saver, TrainingState
+from felbo.training.sources import Batches
+from felbo.training.step import Step, check_weights
+from felbo.training.validation import Validation
+
+
+@dataclass
+class Loop:
+    """The parts of a training, and how they work together."""
+
+    model: nn.Module
+    batches: Batches
+    engine: Engine
+    schedule: Schedule
+    state: TrainingState
+    epochs: int
+    num_data: int | None
+    accumulate: int
+    clip_norm: float | None
+    augment: Callable[[Inputs], Inputs] | None
+    frozen_norms: bool
+    validation: Validation | None = None
+    saver: Saver | None = None
+
+    def run(self) -> Generator[Epoch, None, None]:
+        """Yield after every epoch, with the model in evaluation mode."""
+        classifier, state = unwrap(self.model), self.state
+        labels = None if self.validation is None else self.validation.labels
+        closure = needs_closure(self.schedule.optimizer)
+        with nullcontext() if self.saver is None else self.saver.opened():
+            try:
+                with (
+                    training_mode(self.model, frozen_norms=self.frozen_norms),
+                    first_forward(classifier, self.batches, labels) as check,
+                ):
+                    step = Step(self.engine, state.objective, check, self.clip_norm, closure)
+                    while len(state.history) < self.epochs and not state.stopping.exhausted:
+                        yield from self._epoch(step)
+            finally:
+                state.stopping.restore()
+        check_weights(classifier)
+
+    def _epoch(self, step: Step) -> Generator[Epoch, None, None]:
+        """Train for an epoch, yield its scores, and save it when the caller is done with it."""
+        objective = self.state.objective
+        # Only the steps draw from the stream of the training: what happens between two epochs
+        # leaves no trace in it.
+        with self._signals_deferred(), self.state.stream.block():
+            mean = self._pass(step)
+        if self.num_data is not None:
+            unwrap(self.model).num_data = self.num_data
+        full = objective.full_batch
+        with evaluation_mode([self.model]):
+            with self._signals_deferred():
+                epoch = self._scored(mean)
+            self.state.history.append(epoch)
+            yield epoch
+        if objective.full_batch != full:  # by a larger batch in validation
+            objective.begin(full)
+        if self.saver is not None:
+            self.saver.after_epoch()
+
+    def _pass(self, step: Step) -> Tensor:
+        """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
+        losses = self.state.losses
+        iterator = self._batches()
+        while group := list(islice(iterator, self.accumulate)):
+            if self.augment is not None:
+                group = [(self.augment(x), y) for x, y in group]
+            losses.append(step(group))
+            if self.schedule.per_step:
+                self.schedule.advance(losses[-1][0])
+            if self.saver is not None:
+                self.saver.after_step()
+        if not losses:
+            raise ValueError(
+                "The DataLoader gave no batch; with drop_last=True it needs at least batch_size "
+                "items."
+            )
+        mean = torch.stack(losses).mean(0)
+        losses.clear()
+        return mean
+
+    def _batches(self) -> Iterator[Any]:
+        """Return an iterator over the batches of an epoch that have not been trained on yet."""
+        if self.saver is None:
+            return iter(self.batches)
+        return self.saver.remaining(self.batches, self.accumulate)
+
+    def _scored(self, mean: Tensor) -> Epoch:
+        """Score the model after an epoch, and advance a scheduler per epoch."""
+        stopping = self.state.stopping
+        total, nll, kl = mean.tolist()
+        rate = float(self.schedule.optimizer.param_groups[0]["lr"])
+        if self.validation is None:
+            scores, is_best, watched = None, False, total
+        else:
+            scores = self.validation()
+            is_best = stopping.update(scores)
+            watched = scores.loss if stopping.monitor == "loss" else scores.nll
+        if self.schedule.per_epoch:
+            self.schedule.advance(watched)
+        return Epoch(len(self.state.history), total, nll, kl, rate, scores, is_best)
+
+    def _signals_deferred(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.saver is None else self.saver.interrupts.deferred()

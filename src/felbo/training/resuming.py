@@ -1,0 +1,237 @@
+"""Everything that a training changes, taken from it and given back; saved as it goes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from felbo.errors import CheckpointError
+from felbo.objectives import Objective
+from felbo.random import RandomStream
+from felbo.training.checkpoint import Checkpoint, CheckpointFolder
+from felbo.training.fingerprint import check_settings_agree
+from felbo.training.generators import (
+    find_counters,
+    find_generators,
+    get_state,
+    global_generators,
+    set_state,
+)
+from felbo.training.history import Epoch, History, ValidationScores
+from felbo.training.interrupts import Interrupts, TrainingInterrupted
+from felbo.training.stopping import EarlyStopping
+from felbo.training.trees import decode, encode
+
+Batch = TypeVar("Batch")
+
+
+class RandomSources:
+    """All random generators that a training draws from.
+
+    Args:
+        stream: torch's default generators, as the steps see them.
+        holders: objects that may hold generators of their own.
+    """
+
+    def __init__(self, stream: RandomStream, *holders: Any) -> None:
+        self.stream = stream
+        self.sources = global_generators() + find_generators(*holders)
+
+    def get_states(self) -> dict[str, Any]:
+        """Return where all generators stand."""
+        return {
+            "stream": self.stream.get_states(),
+            "own": [get_state(source) for source in self.sources],
+        }
+
+    def set_states(self, states: dict[str, Any]) -> None:
+        """Continue from what :meth:`get_states` returned."""
+        if len(states["own"]) != len(self.sources):
+            raise CheckpointError(
+                f"The checkpoint holds {len(states['own'])} random generators and this training "
+                f"has {len(self.sources)}: build data, objective and augmentation as before."
+            )
+        self.stream.set_states(states["stream"])
+        for source, state in zip(self.sources, states["own"], strict=True):
+            set_state(source, state)
+
+
+@dataclass
+class TrainingState:
+    """The parts of a training that change from step to step.
+
+    Attributes:
+        history: the finished epochs.
+        losses: ``[total, nll, kl]`` of each step of the current epoch.
+    """
+
+    model: nn.Module
+    optimizer: Optimizer
+    scheduler: Any
+    precision: Any
+    objective: Objective
+    stopping: EarlyStopping
+    stream: RandomStream
+    history: History = field(default_factory=History)
+    losses: list[Tensor] = field(default_factory=list)
+
+    def capture(self) -> dict[str, Any]:
+        """Return everything but random generators, between two steps."""
+        return {
+            "model": dict(self.model.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "precision": self.precision.state_dict(),
+            "stopping": self.stopping.get_state(),
+            "counters": [_numbers(part) for part in find_counters(self.objective)],
+            "epochs": [asdict(epoch) for epoch in self.history.epochs],
+            "losses": torch.stack(self.losses) if self.losses else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`capture` returned."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.precision.load_state_dict(state["precision"])
+        self.stopping.set_state(state["stopping"])
+        for part, numbers in zip(find_counters(self.objective), state["counters"], strict=True):
+            vars(part).update(numbers)
+        self.history.epochs[:] = [_epoch(**values) for values in state["epochs"]]
+        self.losses[:] = [] if state["losses"] is None else list(state["losses"])
+
+
+class Saver:
+    """Save a training as it goes, and start it where it was saved last.
+
+    Args:
+        checkpoint: where and how often.
+        settings: what a checkpoint must agree in to be taken.
+        state: what is saved.
+        random: likewise.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        settings: dict[str, Any],
+        state: TrainingState,
+        random: RandomSources,
+    ) -> None:
+        self.folder = CheckpointFolder(Path(checkpoint.folder))
+        self.seconds = checkpoint.seconds
+        self.settings, self.state, self.random = settings, state, random
+        self.interrupts = Interrupts()
+        # Where the generators stood before the first batch of the epoch was drawn.
+        self._random_at_start: dict[str, Any] | None = None
+        self._saved_at = 0.0
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Context manager: lock the folder and take up the training that is in it."""
+        with self.folder.locked():
+            found = self.folder.newest()
+            if found is None:
+                self.save()  # so that a folder without room is found before anything is computed
+            else:
+                self._take(*found)
+            self._saved_at = time.monotonic()
+            yield
+
+    def _take(self, path: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        if content.get("what") != "training":
+            raise CheckpointError(f"{path} is no checkpoint of a training.")
+        check_settings_agree(content["settings"], self.settings, path)
+        if content["torch"] != torch.__version__:
+            warnings.warn(
+                f"{path} was written with torch {content['torch']} and this is "
+                f"{torch.__version__}: the weights may differ from those of one training.",
+                stacklevel=2,
+            )
+        found = decode(content["state"], tensors)
+        self.state.restore(found["training"])
+        self.random.set_states(found["random"])
+        self._random_at_start = found["random_at_start"]
+
+    def remaining(self, batches: Iterable[Batch], accumulate: int) -> Iterator[Batch]:
+        """Return an iterator over the batches of an epoch that have not been trained on yet.
+
+        In the middle of an epoch the batches are drawn again, as at its start, and those that were
+        trained on are left out.
+
+        Args:
+            batches: of a whole epoch.
+            accumulate: batches per step.
+        """
+        if not self.state.losses:
+            self._random_at_start = self.random.get_states()
+            return iter(batches)
+        now = self.random.get_states()
+        assert self._random_at_start is not None
+        self.random.set_states(self._random_at_start)
+        iterator = iter(batches)
+        for _ in islice(iterator, accumulate * len(self.state.losses)):
+            pass
+        self.random.set_states(now)
+        return iterator
+
+    def save(self) -> Path:
+        """Write a checkpoint."""
+        everything = {
+            "training": self.state.capture(),
+            "random": self.random.get_states(),
+            "random_at_start": self._random_at_start,
+        }
+        tensors: dict[str, Tensor] = {}
+        content = {
+            "what": "training",
+            "torch": torch.__version__,
+            "settings": self.settings,
+            "state": encode(everything, tensors, "state"),
+        }
+        path = self.folder.save(content, tensors)
+        self._saved_at = time.monotonic()
+        return path
+
+    def after_step(self) -> None:
+        """Save if the last checkpoint is old or a signal came; raise for a signal."""
+        if self.interrupts.received is not None:
+            self.after_epoch()
+        elif time.monotonic() - self._saved_at >= self.seconds:
+            self.save()
+
+    def after_epoch(self) -> None:
+        """Save, and end the training if a signal came.
+
+        Raises:
+            TrainingInterrupted: for SIGINT or SIGTERM.
+        """
+        path = self.save()
+        if self.interrupts.received is not None:
+            epochs, steps = len(self.state.history), len(self.state.losses)
+            raise TrainingInterrupted(
+                f"{self.interrupts.received.name}: the training was saved to {path} after "
+                f"{epochs} epochs and {steps} steps. Start it again in the same way to go on.",
+                path,
+            )
+
+
+def _numbers(part: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are numbers, such as counters of steps."""
+    return {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float)}
+
+
+def _epoch(validation: Any, **values: Any) -> Epoch:
+    scores = None if validation is None else ValidationScores(*validation)
+    return Epoch(validation=scores, **values)
