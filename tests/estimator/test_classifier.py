@@ -228,7 +228,9 @@ def test_early_stopping_trains_anew_on_all_rows_for_the_best_number_of_epochs():
     assert len(scores) == best + 4 < 200
     assert stopped.n_iter_ == len(stopped.loss_curve_) == best
     assert stopped.learner_.num_data == 90
-    plain = quick(epochs=best, early_stopping=False, random_state=np.random.RandomState(3))
+    plain = quick(
+        epochs=best, learning_rate=0.05, early_stopping=False, random_state=np.random.RandomState(3)
+    )
     plain.fit(X, noisy)
     np.testing.assert_array_equal(stopped.predict_proba(X), plain.predict_proba(X))
 
