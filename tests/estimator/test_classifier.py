@@ -177,7 +177,7 @@ def test_points_of_ones_own_are_made_from_standardised_features():
         seen.append(x)
         return x + 10.0
 
-    quick(epochs=1, measurement=points, batch_size=None).fit(1000 + X, Y)
+    quick(epochs=1, measurement=points, batch_size=None, early_stopping=False).fit(1000 + X, Y)
     torch.testing.assert_close(seen[0].mean(0), torch.zeros(2), atol=1e-5, rtol=0)
 
 
@@ -198,7 +198,11 @@ def test_a_network_of_ones_own():
         ({"model": "forest"}, ValueError, "model must be one of 'ensemble', 'map'"),
         ({"prior": "flat"}, ValueError, "prior must be one of 'uniform'"),
         ({"prior": 3}, TypeError, "prior must be 'uniform', a function"),
-        ({"measurement": "here"}, ValueError, "measurement must be one of 'elsewhere', 'batch'"),
+        (
+            {"measurement": "here"},
+            ValueError,
+            "measurement must be one of 'box', 'elsewhere', 'batch'",
+        ),
         ({"preprocessing": "pca"}, ValueError, "preprocessing must be 'auto' or None"),
         ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
         ({"strength": -1}, ValueError, "strength must be finite and ≥ 0"),
@@ -215,22 +219,34 @@ def test_wrong_settings_are_named_in_fit(settings, error, message):
         quick(**settings).fit(X, Y)
 
 
-def test_early_stopping_keeps_the_best_weights():
+def test_early_stopping_trains_anew_on_all_rows_for_the_best_number_of_epochs():
     noisy = np.random.default_rng(0).integers(0, 3, 90)
-    classifier = quick(
-        epochs=200, early_stopping=True, validation_fraction=0.2, patience=4, learning_rate=0.05
-    ).fit(X, noisy)
-    scores = classifier.validation_scores_
-    assert classifier.n_iter_ == len(scores) == np.argmax(scores) + 1 + 4 < 200
-    assert classifier.learner_.num_data == 72
-    # The bound on the held-out rows, once more with the weights that were kept.
+    settings = {"validation_fraction": 0.2, "patience": 4, "learning_rate": 0.05}
+    stopped = quick(epochs=200, random_state=np.random.RandomState(3), **settings).fit(X, noisy)
+    scores = stopped.validation_scores_
+    best = int(np.argmax(scores)) + 1
+    assert len(scores) == best + 4 < 200
+    assert stopped.n_iter_ == len(stopped.loss_curve_) == best
+    assert stopped.learner_.num_data == 90
+    plain = quick(
+        epochs=best, learning_rate=0.05, early_stopping=False, random_state=np.random.RandomState(3)
+    )
+    plain.fit(X, noisy)
+    np.testing.assert_array_equal(stopped.predict_proba(X), plain.predict_proba(X))
+
+
+def test_early_stopping_scores_rows_that_are_not_trained_on():
+    noisy = np.random.default_rng(0).integers(0, 3, 90)
+    classifier = quick(epochs=1, validation_fraction=0.2).fit(X, noisy)
     learner = classifier.learner_
     rows = Rows(learner.table.transform(X), noisy, np.ones(90)).merged()
-    _, held_out = rows.split(0.2, learner.seed)
-    objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
-    again = EarlyStopping(learner.model.float(), objective, held_out, 1, learner.seed)
-    again()
-    assert again.scores[0] == pytest.approx(max(scores), abs=1e-5)
+    kept, held_out = rows.split(0.2, learner.seed)
+    # One epoch on the rows that were kept, once more.
+    objective = make_objective(felbo.UniformPrior(3), 72, "box", 0.03, 0.0, 3)
+    classifier._begin_anew(learner.table, 2, learner.seed)
+    again = EarlyStopping(classifier.learner_.model, objective, held_out, 1, learner.seed)
+    classifier.learner_.train(objective, kept, epochs=1, batch_size=32, stopping=again)
+    assert again.scores == pytest.approx(classifier.validation_scores_, abs=1e-6)
 
 
 def test_the_bound_on_held_out_rows_by_hand():

@@ -15,7 +15,7 @@ from torch.optim import Adam, Optimizer
 
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
-from felbo.measurement import Batch, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.measurement import Batch, Box, Elsewhere, MeasurementSet, as_measurement_set
 from felbo.models import (
     MAP,
     Ensemble,
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 MakeNetwork = Callable[[int, int], nn.Module]
 Table = TableEncoder | NumberTable
+
+MEASUREMENTS: dict[str, Callable[[], MeasurementSet]] = {
+    "box": Box,
+    "elsewhere": Elsewhere,
+    "batch": Batch,
+}
 
 MODELS: dict[str, Callable[[Callable[[], nn.Module], int], StochasticClassifier]] = {
     "ensemble": lambda make, members: Ensemble(make, members),
@@ -108,8 +114,8 @@ def make_objective(
     check_weight("strength", strength)
     check_weight("data_strength", data_strength)
     if isinstance(measurement, str):
-        check_choice("measurement", measurement, ["elsewhere", "batch"])
-        places: MeasurementSet = Elsewhere() if measurement == "elsewhere" else Batch()
+        check_choice("measurement", measurement, list(MEASUREMENTS))
+        places = MEASUREMENTS[measurement]()
     else:
         places = as_measurement_set(measurement)
     terms = [Term(Batch(), data_strength), Term(places, strength)]

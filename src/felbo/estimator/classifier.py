@@ -18,11 +18,11 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
 
     It minimises the function-space bound on standardised features,
 
-    ``mean −log f_y + data_strength · KL on the rows + strength · KL elsewhere``
+    ``mean −log f_y + data_strength · KL on the rows + strength · KL around them``
 
     where each KL compares the predictions with a prior over predictions (see
-    :class:`felbo.FunctionSpaceELBO`), and elsewhere is among, around and beyond the rows
-    (:class:`felbo.measurement.Elsewhere`).
+    :class:`felbo.FunctionSpaceELBO`), and around the rows is uniform in a box of six standard
+    deviations to either side (:class:`felbo.measurement.Box`).
 
     Args:
         model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
@@ -39,14 +39,17 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: L2 penalty of the weights in Adam.
         strength: weight of the prior at the points of ``measurement``.
         data_strength: weight of the prior at the rows themselves.
-        measurement: ``"elsewhere"``; ``"batch"``, the rows; or a measurement set or function from
-            the features of a batch to points, which are standardised and one-hot.
+        measurement: ``"box"`` around the rows; ``"elsewhere"``, also among them and just beyond,
+            which makes the predictions for rows at the edge of the data less sure; ``"batch"``,
+            the rows; or a measurement set or function from the features of a batch to points,
+            which are standardised and one-hot.
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
-        early_stopping: hold out some rows and keep the weights with which the bound on them was
-            highest; not done where they would be fewer than ten.
+        early_stopping: find out with some rows held out after how many epochs the bound on them is
+            highest, then train anew on all rows for as many; where fewer than ten would be held
+            out, train for all ``epochs``.
         validation_fraction: share of the rows to hold out.
-        patience: epochs without a rise of that bound before the training ends.
+        patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.
         device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
         verbose: whether to show a progress bar.
@@ -55,9 +58,10 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         classes_: labels, in the order of the columns of ``predict_proba``.
         n_features_in_: D.
         feature_names_in_: names of the columns of a DataFrame.
-        n_iter_: epochs so far.
+        n_iter_: epochs of the model so far.
         loss_curve_: mean loss of each epoch.
-        validation_scores_: with early stopping, the bound on the rows held out, by epoch.
+        validation_scores_: with early stopping, the bound on the rows held out, by epoch of the
+            search.
         learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
 
     Example:
@@ -86,10 +90,10 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: float = 0.0,
         strength: float = 0.03,
         data_strength: float = 0.0,
-        measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
+        measurement: str | MeasurementSet | Callable[..., Any] = "box",
         preprocessing: Literal["auto"] | None = "auto",
         early_stopping: bool = True,
-        validation_fraction: float = 0.1,
+        validation_fraction: float = 0.2,
         patience: int = 20,
         random_state: Any = None,
         device: str = "cpu",

@@ -72,10 +72,7 @@ class FittingMixin:
         self.classes_ = checked_classes(y)
         self._begin(X, weights)
         rows = self._rows(X, y, weights)
-        if not self._holds_out(rows):
-            self._train(rows, None)
-            return self
-        self._train(*rows.split(self.validation_fraction, self.learner_.seed))
+        self._train(rows, self._best_epochs(rows) if self._holds_out(rows) else self.epochs)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -102,7 +99,7 @@ class FittingMixin:
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{self.classes_.tolist()}."
             )
-        self._train(self._rows(X, y, weights), None, epochs=1)
+        self._train(self._rows(X, y, weights), epochs=1)
         return self
 
     def _table(self, X: Any, *, reset: bool) -> Any:
@@ -123,6 +120,10 @@ class FittingMixin:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         table: Table = TableEncoder() if self.preprocessing == "auto" else NumberTable()
         inputs = table.fit(X, weights).transform(take(X, slice(1))).shape[1]
+        self._begin_anew(table, inputs, seed)
+
+    def _begin_anew(self, table: Table, inputs: int, seed: int) -> None:
+        """Make an untrained model for features ``[·, inputs]``."""
         sizes = inputs, len(self.classes_)
         with torch_seed(seed):
             model = make_model(self.model, self.network, self.hidden, self.members, *sizes)
@@ -142,7 +143,15 @@ class FittingMixin:
             )
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
-    def _train(self, rows: Rows, held_out: Rows | None, epochs: int | None = None) -> None:
+    def _best_epochs(self, rows: Rows) -> int:
+        """Return the epochs that are best for rows held out, and leave an untrained model."""
+        table, seed = self.learner_.table, self.learner_.seed
+        kept, held_out = rows.split(self.validation_fraction, seed)
+        self._train(kept, self.epochs, held_out)
+        self._begin_anew(table, rows.features.shape[1], seed)
+        return int(np.argmax(self.validation_scores_)) + 1
+
+    def _train(self, rows: Rows, epochs: int, held_out: Rows | None = None) -> None:
         learner = self.learner_
         learner.num_data += float(rows.weights.sum())
         objective = make_objective(
@@ -161,7 +170,7 @@ class FittingMixin:
         learner.train(
             objective,
             rows,
-            epochs=self.epochs if epochs is None else epochs,
+            epochs=epochs,
             batch_size=self.batch_size,
             stopping=stopping,
             device=self.device,

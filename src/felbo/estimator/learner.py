@@ -74,8 +74,6 @@ class Learner:
                 progress=verbose,
                 on_epoch=on_epoch,
             )
-        if stopping is not None:
-            stopping.restore()
         # In float32, rounding would make the prediction for a row depend on the rows beside it.
         self.model.double()
 

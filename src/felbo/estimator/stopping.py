@@ -1,9 +1,6 @@
-"""Early stopping: watch held-out rows and keep the best weights."""
+"""Early stopping: end a training when held-out rows gain no more from it."""
 
 from __future__ import annotations
-
-import copy
-from typing import Any
 
 import numpy as np
 import torch
@@ -52,20 +49,12 @@ class EarlyStopping:
         self.held_out = held_out
         self.patience, self.seed = patience, seed
         self.scores: list[float] = []
-        self._best: dict[str, Any] = {}
 
     def __call__(self) -> None:
         """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
         self.scores.append(self._log_likelihood() - self._kl())
-        best = int(np.argmax(self.scores))
-        if best == len(self.scores) - 1:
-            self._best = copy.deepcopy(self.model.state_dict())
-        elif len(self.scores) - 1 - best >= self.patience:
+        if len(self.scores) - 1 - int(np.argmax(self.scores)) >= self.patience:
             raise Stop
-
-    def restore(self) -> None:
-        """Give the model the weights with which it scored best."""
-        self.model.load_state_dict(self._best)
 
     def _log_likelihood(self) -> float:
         features, labels, weights = self.held_out
