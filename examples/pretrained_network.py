@@ -54,6 +54,7 @@ class Backbone(nn.Module):
         self.network = network.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
+        """Map images ``[B, 3, H, W]`` with values in 0 … 1 to features."""
         parts = ((images - MEAN) / DEVIATION).split(32)
         return torch.cat([self.network.extract_features(part).mean((2, 3)) for part in parts])
 

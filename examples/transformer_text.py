@@ -1,4 +1,4 @@
-"""A Transformer on text: inputs that are dicts of tensors, and a prior at sentences of random words.
+"""A Transformer on text: inputs that are dicts of tensors, and a prior at random words.
 
     python examples/transformer_text.py
 
@@ -61,6 +61,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, len(CHAPTERS))
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Map tokens and mask ``[B, L]`` to logits ``[B, K]``."""
         hidden = self.encoder(self.words(tokens) + self.places, src_key_padding_mask=~mask)
         weight = mask.unsqueeze(-1) / mask.sum(1)[:, None, None]
         return self.head((weight * hidden).sum(1))
