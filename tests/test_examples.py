@@ -9,6 +9,7 @@ import torch
 import felbo
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
+SUREST = "the surest 80 %"
 
 
 def load(name):
@@ -72,6 +73,54 @@ def test_free_mean_trains_as_well_as_the_mean_of_the_draws():
         assert scores[0].accuracy > 75
     given, free = found["mean of the draws"][0], found["free mean"][0]
     assert free.log_likelihood == pytest.approx(given.log_likelihood, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*(does not have many workers|LeafSpec).*")
+def test_lightning_trainer_learns_and_is_unsure_of_negatives(tmp_path):
+    found = load("lightning_trainer").main(epochs=8, folder=str(tmp_path))
+    assert found["accuracy"] > 93
+    assert found["epistemic, negatives"] > 2 * found["epistemic, test images"]
+    assert len(list(tmp_path.glob("*.ckpt"))) == 1
+
+
+def test_scikit_learn_finds_a_strength_and_is_right_where_it_is_sure():
+    found = load("scikit_learn").main(epochs=15, strengths=(0.003, 0.3))
+    assert found["strength"] in (0.003, 0.3)
+    everywhere, surest = (found[f"accuracy on {rows}"] for rows in ("all test rows, %", SUREST))
+    assert everywhere > 92
+    assert surest > everywhere + 2
+
+
+def test_active_learning_needs_fewer_labels_than_random_picks():
+    found = load("active_learning").main(seeds=1)
+    assert found["epistemic"][0] == found["random"][0]  # the same first labels
+    assert found["epistemic"][-1] > found["random"][-1] + 1.5
+
+
+def test_continual_learning_forgets_without_the_old_model_as_prior():
+    found = load("continual_learning").main(epochs=15)
+    forgetful, remembering = found["without a memory"], found["old model as prior"]
+    assert max(forgetful[:-1]) < 10 < 95 < forgetful[-1]
+    assert min(remembering) > 75
+
+
+def test_transformer_is_unsure_of_random_words_at_no_cost_in_accuracy():
+    found = load("transformer_text").main()
+    accuracy, _, sure = found["no prior"]
+    with_prior, on_sentences, on_random_words = found["prior at random words"]
+    assert accuracy > 65  # the largest of the four chapters has less than half of the sentences
+    assert with_prior > accuracy - 5
+    assert on_random_words < sure - 0.1
+    assert on_random_words < on_sentences - 0.1
+
+
+def test_pretrained_network_tells_photographs_apart_and_does_not_know_digits():
+    found = load("pretrained_network").main(count=40, epochs=40)
+    accuracy, _, sure = found["no prior"]
+    with_prior, on_photographs, on_digits = found["prior elsewhere"]
+    assert min(accuracy, with_prior) > 85
+    assert on_digits < sure - 0.15
+    assert on_digits < on_photographs - 0.15
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
