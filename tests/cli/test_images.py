@@ -1,6 +1,7 @@
 """`felbo train`, `evaluate`, `predict`, `report` and `export` on a folder of images."""
 
 import json
+import signal
 
 import numpy as np
 import pandas as pd
@@ -97,3 +98,47 @@ def test_tables_and_images_are_not_mixed_up(run, tmp_path):
     (tmp_path / "empty").mkdir()
     result = felbo("predict", run, tmp_path / "empty", "--out", tmp_path / "out.csv")
     assert "There are no images" in result.stderr
+
+
+def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
+    from felbo.training.resuming import Saver
+
+    photos = write_images(tmp_path / "photos")
+    given = ["train", photos, "--out", tmp_path / "run", *FAST, "--learning-rate", "0.01"]
+    real = Saver.after_epoch
+
+    def interrupted(saver):
+        if len(saver.state.history) == 2:
+            saver.interrupts.received = signal.SIGTERM
+        real(saver)
+
+    monkeypatch.setattr(Saver, "after_epoch", interrupted)
+    result = felbo(*given)
+    assert result.exit_code == 130
+    assert "SIGTERM: the training was saved" in result.output
+    monkeypatch.undo()
+    refused = felbo(*given)
+    assert refused.exit_code == 1
+    assert "--resume" in refused.output
+    result = felbo(*given, "--resume")
+    assert result.exit_code == 0, result.output
+    files = [folder / "model.safetensors" for folder in (run, tmp_path / "run")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_an_interrupted_run_is_replaced_if_asked_for(tmp_path):
+    photos = write_images(tmp_path / "photos")
+    checkpoints = tmp_path / "run" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "checkpoint-00000000.safetensors").write_bytes(b"old")
+    result = felbo("train", photos, "--out", tmp_path / "run", *FAST, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert not checkpoints.exists()
+
+
+def test_tables_do_not_resume(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    result = felbo("train", tmp_path / "a.csv", "--target", "b", "--resume")
+    assert result.exit_code == 1
+    assert "--resume is for images" in result.output

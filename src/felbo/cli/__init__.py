@@ -9,25 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from felbo._container import SavedFileError
-from felbo._files import OutputFolderError
 from felbo.cli import data, evaluate, experiments, export, predict, report, train
 from felbo.cli.demo import demo
 from felbo.cli.pages import page
-from felbo.data import CorruptDataError, DownloadError, MissingDataError
-from felbo.workflow.errors import InputError
+from felbo.errors import FelboError
+from felbo.training import TrainingInterrupted
 
-# Errors that the user can fix: their messages say how, and a traceback would hide them.
-EXPECTED = (
-    CorruptDataError,
-    DownloadError,
-    InputError,
-    MissingDataError,
-    OutputFolderError,
-    SavedFileError,
-)
 # Exit codes; 2 is that of wrong usage.
-FIXABLE, DEFECT = 1, 3
+FIXABLE, DEFECT, INTERRUPTED = 1, 3, 130
 
 
 class _Commands(TyperGroup):
@@ -36,10 +25,12 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except EXPECTED as error:
+        except FelboError as error:  # which the user can fix: its message says how
             if ctx.params.get("debug"):
                 raise
             raise _refusal(str(error), FIXABLE) from error
+        except TrainingInterrupted as error:
+            raise _refusal(f"{error} With --resume.", INTERRUPTED) from error
         except Exception as error:
             # Errors of usage and the end of a command have handlers of their own.
             if ctx.params.get("debug") or _is_of_the_framework(error):
@@ -79,7 +70,8 @@ def main(
 
     Start with `felbo train data.csv --target COLUMN --out run`.
 
-    Exit codes: 0 done, 1 something to put right, 2 wrong usage, 3 a defect in felbo.
+    Exit codes: 0 done, 1 something to put right, 2 wrong usage, 3 a defect in felbo,
+    130 interrupted.
     """
 
 

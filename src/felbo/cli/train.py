@@ -53,6 +53,9 @@ def train(
     limit: Annotated[int | None, typer.Option(help="Use so many images at most.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run on images.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Train a model that knows what it does not know, and evaluate it on held-out data.
@@ -72,11 +75,18 @@ def train(
       felbo train mnist --out runs/mnist --network mlp --limit 10000
 
       felbo train --config train.toml
+
+    A run on images that was interrupted goes on with --resume and otherwise the same command.
     """
     from felbo.workflow.folder import prepare_folder
     from felbo.workflow.sources import is_table, open_images, open_table
 
-    prepare_folder(out, overwrite)
+    if resume and is_table(source):
+        raise InputError(
+            "--resume is for images: a table is trained again, from the beginning. Leave --resume "
+            "out."
+        )
+    prepare_folder(out, overwrite, resume)
     shared: dict[str, Any] = {
         "members": members,
         "strength": strength,

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from felbo.errors import FelboError
+
 __all__ = ["CorruptDataError", "DownloadError", "MissingDataError"]
 
 
-class CorruptDataError(ValueError):
+class CorruptDataError(FelboError, ValueError):
     """A file exists but its content is not the published one.
 
     Args:
@@ -30,9 +32,9 @@ def _with_message(message: str) -> CorruptDataError:
     return CorruptDataError.__new__(CorruptDataError, message)
 
 
-class MissingDataError(FileNotFoundError):
+class MissingDataError(FelboError, FileNotFoundError):
     """A file was not found on this machine and was not downloaded."""
 
 
-class DownloadError(OSError):
+class DownloadError(FelboError, OSError):
     """No mirror delivered the file; the message lists each mirror and its failure."""

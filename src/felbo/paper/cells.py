@@ -19,17 +19,18 @@ import torch
 
 import felbo
 from felbo._files import write_atomically
+from felbo.errors import FelboError
 from felbo.paper.fingerprint import fingerprint
 from felbo.paper.results import Observation, Raw
 from felbo.paper.study import Study
 from felbo.paper.trained import keeping_weights_in
 
 
-class DamagedCellError(ValueError):
+class DamagedCellError(FelboError, ValueError):
     """A cell's file cannot be parsed, or belongs to another cell."""
 
 
-class OutdatedCellError(ValueError):
+class OutdatedCellError(FelboError, ValueError):
     """A cell's file was made with other settings or by other code."""
 
 

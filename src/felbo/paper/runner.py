@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from felbo import data
 from felbo._files import remove_parts, require_writable
 from felbo.data.registry import Split
+from felbo.errors import FelboError
 from felbo.paper.cells import (
     Cell,
     DamagedCellError,
@@ -28,7 +29,7 @@ from felbo.paper.study import Study
 from felbo.paper.threads import one_thread
 
 
-class RequestError(ValueError):
+class RequestError(FelboError, ValueError):
     """Unknown preset or model of a study, or an invalid number of processes."""
 
 

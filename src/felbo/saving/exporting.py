@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo._files import write_atomically
+from felbo.errors import FelboError
 from felbo.evaluation import Prediction, predict
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.fixed import with_fixed_draws, with_shared_masks
@@ -26,7 +27,7 @@ SUFFIXES = (".pt2", ".onnx")
 TOLERANCE = 1e-4
 
 
-class ExportError(RuntimeError):
+class ExportError(FelboError, RuntimeError):
     """A model cannot be exported, or the exported one differs from it."""
 
 

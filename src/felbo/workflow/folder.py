@@ -19,6 +19,8 @@ from felbo.workflow.errors import InputError
 FORMAT = 1
 DESCRIPTION, MODEL, EVALUATIONS = "run.json", "model.safetensors", "evaluations"
 HELD_OUT = "held-out"
+# Folder of the checkpoints of a training that is under way.
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass
@@ -77,14 +79,45 @@ def read_model(folder: Path) -> Any:
     return load(folder / MODEL)
 
 
-def prepare_folder(folder: Path, overwrite: bool) -> None:
-    """Raise if a run cannot be written to a folder, before anything is computed."""
+def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
+    """Raise if a run cannot be written to a folder, before anything is computed.
+
+    Args:
+        folder: of the run.
+        overwrite: replace what is there, also a training that was interrupted.
+        resume: go on with a training that was interrupted.
+    """
     require_writable(folder)
+    if overwrite and resume:
+        raise InputError("--overwrite starts anew and --resume goes on: give one of them.")
+    unfinished = (folder / CHECKPOINTS).is_dir()
+    if unfinished and not overwrite and not resume:
+        raise InputError(
+            f"{folder} holds a training that was interrupted. Go on with --resume, or start anew "
+            "with --overwrite."
+        )
+    if unfinished and overwrite:
+        remove_checkpoints(folder)
     if (folder / DESCRIPTION).exists() and not overwrite:
         raise InputError(
             f"{folder} holds a run already. Choose another folder with --out, or replace it with "
             "--overwrite."
         )
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Delete the checkpoints of a run, unless a training is writing them."""
+    from filelock import FileLock, Timeout
+
+    checkpoints = folder / CHECKPOINTS
+    try:
+        with FileLock(checkpoints / "lock", timeout=0):
+            for path in checkpoints.glob("checkpoint-*"):
+                path.unlink(missing_ok=True)
+    except Timeout as error:
+        raise InputError(f"Another training is writing to {folder}: wait for its end.") from error
+    (checkpoints / "lock").unlink(missing_ok=True)
+    checkpoints.rmdir()
 
 
 @dataclass(frozen=True)

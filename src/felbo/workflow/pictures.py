@@ -24,7 +24,14 @@ from felbo.saving import save
 from felbo.training import fit
 from felbo.workflow.errors import InputError
 from felbo.workflow.evaluating import evaluated
-from felbo.workflow.folder import HELD_OUT, MODEL, Run, StoredEvaluation
+from felbo.workflow.folder import (
+    CHECKPOINTS,
+    HELD_OUT,
+    MODEL,
+    Run,
+    StoredEvaluation,
+    remove_checkpoints,
+)
 from felbo.workflow.images import ImageSource, LabelledImages, image_chunks
 from felbo.workflow.sources import open_images
 from felbo.workflow.targets import split_rows
@@ -77,6 +84,7 @@ def train_images(
         learning_rate=learning_rate,
         seed=seed,
         progress=progress,
+        checkpoint=folder / CHECKPOINTS,
     )
     run = Run(
         kind="images",
@@ -102,6 +110,7 @@ def train_images(
         evaluate_labelled(HELD_OUT, run, built, test, {}).write(folder)
     run.seconds = time.monotonic() - started
     run.write(folder)
+    remove_checkpoints(folder)
     return run
 
 
