@@ -34,13 +34,22 @@ class DivergedError(FelboError, FloatingPointError):
 
     Attributes:
         step: number of the step in the training, from 0; ``None`` if it is not known.
-        term: what was not finite first: ``"nll"``, ``"kl"``, ``"loss"``, ``"gradient"``,
-            ``"weights"`` or ``"validation"``.
+        term: what was not finite: ``"nll"``, ``"kl"``, ``"nll and kl"``, ``"loss"``,
+            ``"gradient"``, ``"weights"`` or ``"validation"``.
     """
 
     def __init__(self, message: str, term: str = "loss", step: int | None = None) -> None:
         super().__init__(message)
         self.term, self.step = term, step
+
+    def __str__(self) -> str:
+        """Return the message, after the number of the step."""
+        message = super().__str__()
+        return message if self.step is None else f"Step {self.step}: {message}"
+
+
+class NonFiniteInputError(DivergedError, DataError):
+    """A loss is not finite because the inputs hold NaN or infinity."""
 
 
 class CheckpointError(FelboError, RuntimeError):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from felbo.errors import DivergedError
+
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
@@ -64,11 +66,12 @@ def clip_gradients(model: nn.Module, norm: float) -> None:
     """Scale the gradients of all parameters to a joint L2 norm of at most ``norm``.
 
     Raises:
-        FloatingPointError: if the gradients are not finite.
+        DivergedError: if the gradients are not finite.
     """
     found = float(nn.utils.clip_grad_norm_(model.parameters(), norm))
     if not math.isfinite(found):
-        raise FloatingPointError(
+        raise DivergedError(
             f"The gradient's norm became {found}, with a finite loss. The step was not taken; try "
-            "a smaller learning rate."
+            "a smaller learning rate.",
+            "gradient",
         )

@@ -11,15 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import DataError, DivergedError
 from felbo.inputs import Inputs
 from felbo.models import evaluation_mode, training_mode, unwrap
 from felbo.training.checks import first_forward
 from felbo.training.devices import Engine
+from felbo.training.divergence import LastGoodWeights, check_weights
 from felbo.training.history import Epoch
 from felbo.training.optimizers import Schedule, needs_closure
 from felbo.training.resuming import Saver, TrainingState
 from felbo.training.sources import Batches
-from felbo.training.step import Step, check_weights
+from felbo.training.step import Step
 from felbo.training.validation import Validation
 
 
@@ -52,20 +54,24 @@ class Loop:
                     training_mode(self.model, frozen_norms=self.frozen_norms),
                     first_forward(classifier, self.batches, labels) as check,
                 ):
+                    good = LastGoodWeights(classifier, state.steps)
                     step = Step(self.engine, state.objective, check, self.clip_norm, closure)
                     while len(state.history) < self.epochs and not state.stopping.exhausted:
-                        yield from self._epoch(step)
+                        yield from self._epoch(step, good)
+                    check_weights(classifier)
+            except DivergedError as error:
+                self._rescue(error, good)
+                raise
             finally:
                 state.stopping.restore()
-        check_weights(classifier)
 
-    def _epoch(self, step: Step) -> Generator[Epoch, None, None]:
+    def _epoch(self, step: Step, good: LastGoodWeights) -> Generator[Epoch, None, None]:
         """Train for an epoch, yield its scores, and save it when the caller is done with it."""
         objective = self.state.objective
         # Only the steps draw from the stream of the training: what happens between two epochs
         # leaves no trace in it.
         with self._signals_deferred(), self.state.stream.block():
-            mean = self._pass(step)
+            mean = self._pass(step, good)
         if self.num_data is not None:
             unwrap(self.model).num_data = self.num_data
         full = objective.full_batch
@@ -79,7 +85,7 @@ class Loop:
         if self.saver is not None:
             self.saver.after_epoch()
 
-    def _pass(self, step: Step) -> Tensor:
+    def _pass(self, step: Step, good: LastGoodWeights) -> Tensor:
         """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
         losses = self.state.losses
         iterator = self._batches()
@@ -87,12 +93,14 @@ class Loop:
             if self.augment is not None:
                 group = [(self.augment(x), y) for x, y in group]
             losses.append(step(group))
+            self.state.steps += 1
+            good.keep(self.state.steps)
             if self.schedule.per_step:
                 self.schedule.advance(losses[-1][0])
             if self.saver is not None:
                 self.saver.after_step()
         if not losses:
-            raise ValueError(
+            raise DataError(
                 "The DataLoader gave no batch; with drop_last=True it needs at least batch_size "
                 "items."
             )
@@ -120,6 +128,12 @@ class Loop:
         if self.schedule.per_epoch:
             self.schedule.advance(watched)
         return Epoch(len(self.state.history), total, nll, kl, rate, scores, is_best)
+
+    def _rescue(self, error: DivergedError, good: LastGoodWeights) -> None:
+        """Say at which step it was, and put finite weights back."""
+        error.step = self.state.steps
+        if good.put_back():
+            error.args = (f"{error.args[0]} The model has its weights after step {good.step}.",)
 
     def _signals_deferred(self) -> AbstractContextManager[None]:
         return nullcontext() if self.saver is None else self.saver.interrupts.deferred()

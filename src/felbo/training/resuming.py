@@ -19,6 +19,7 @@ from felbo.errors import CheckpointError
 from felbo.objectives import Objective
 from felbo.random import RandomStream
 from felbo.training.checkpoint import Checkpoint, CheckpointFolder
+from felbo.training.divergence import check_weights
 from felbo.training.fingerprint import check_settings_agree
 from felbo.training.generators import (
     find_counters,
@@ -73,6 +74,7 @@ class TrainingState:
     Attributes:
         history: the finished epochs.
         losses: ``[total, nll, kl]`` of each step of the current epoch.
+        steps: of all epochs.
     """
 
     model: nn.Module
@@ -84,6 +86,7 @@ class TrainingState:
     stream: RandomStream
     history: History = field(default_factory=History)
     losses: list[Tensor] = field(default_factory=list)
+    steps: int = 0
 
     def capture(self) -> dict[str, Any]:
         """Return everything but random generators, between two steps."""
@@ -94,6 +97,7 @@ class TrainingState:
             "precision": self.precision.state_dict(),
             "stopping": self.stopping.get_state(),
             "counters": [_numbers(part) for part in find_counters(self.objective)],
+            "steps": self.steps,
             "epochs": [asdict(epoch) for epoch in self.history.epochs],
             "losses": torch.stack(self.losses) if self.losses else None,
         }
@@ -106,6 +110,7 @@ class TrainingState:
             self.scheduler.load_state_dict(state["scheduler"])
         self.precision.load_state_dict(state["precision"])
         self.stopping.set_state(state["stopping"])
+        self.steps = state["steps"]
         for part, numbers in zip(find_counters(self.objective), state["counters"], strict=True):
             vars(part).update(numbers)
         self.history.epochs[:] = [_epoch(**values) for values in state["epochs"]]
@@ -187,7 +192,12 @@ class Saver:
         return iterator
 
     def save(self) -> Path:
-        """Write a checkpoint."""
+        """Write a checkpoint.
+
+        Raises:
+            DivergedError: if weights are not finite; the checkpoints before are kept.
+        """
+        check_weights(self.state.model)
         everything = {
             "training": self.state.capture(),
             "random": self.random.get_states(),

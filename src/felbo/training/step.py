@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from felbo.errors import DataError, InputTypeError, ShapeError
 from felbo.inputs import Inputs, explained, tensors
 from felbo.objectives import Loss, Objective
 from felbo.random import torch_seed
 from felbo.training.devices import Engine
+from felbo.training.divergence import not_finite
 from felbo.training.statistics import RunningStatistics
 
 # Batches (x, y) whose mean loss makes one step.
@@ -45,12 +47,14 @@ class Step:
         self.objective, self.check = objective, check
         self.clip_norm, self.closure = clip_norm, closure
         self.statistics = RunningStatistics(self.model)
+        # Of the items of the last batch: if they change, that may be why a forward pass fails.
+        self.shapes: list[torch.Size] | None = None
 
     def __call__(self, group: Group) -> Tensor:
         """Take one step and return ``[total, nll, kl]`` before it.
 
         Raises:
-            FloatingPointError: if the loss is not finite. After this and any other error of the
+            DivergedError: if the loss is not finite. After this and any other error of the
                 objective, weights and running statistics are those before the step.
         """
         before = self.statistics.copy()
@@ -103,44 +107,35 @@ class Step:
 
     def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""
-        with explained(x, self.model):
-            loss: Any = self.objective(self.model, x, y)
+        shapes = [part.shape[1:] for part in tensors(x)]
+        try:
+            with explained(x, self.model):
+                loss: Any = self.objective(self.model, x, y)
+        except (ValueError, RuntimeError) as error:
+            self._explain(error, shapes, len(y))
+            raise
+        self.shapes = shapes
         if not isinstance(loss, Loss):
-            raise TypeError(
+            raise InputTypeError(
                 "An objective must return felbo.Loss(total, nll, kl), three scalar tensors; got "
                 f"{type(loss).__name__}."
             )
         self.check(x)
         values = torch.stack([part.detach() for part in loss])
         if not trial and not math.isfinite(loss.total.item()):
-            raise _not_finite(values, x, self.model)
+            raise not_finite(values, x, self.model)
         return loss, values
 
-
-def check_weights(model: nn.Module) -> None:
-    """Raise if weights are not finite after training: the last loss was computed before them."""
-    if not _finite(model.parameters()):
-        raise FloatingPointError(
-            "The last steps made weights that are not finite: try a smaller learning rate, or clip "
-            "gradients with clip_norm."
-        )
-
-
-def _not_finite(values: Tensor, x: Inputs, model: nn.Module) -> FloatingPointError:
-    total, nll, kl = values.tolist()
-    if not _finite(tensors(x)):
-        advice = "The inputs of this batch hold NaN or infinity."
-    elif not _finite(model.parameters()):
-        advice = "The step before made the weights infinite: try a smaller learning rate."
-    else:
-        advice = (
-            "Inputs and weights are finite: try a smaller learning rate, or clip gradients with "
-            "clip_norm."
-        )
-    return FloatingPointError(
-        f"The loss became {total} (nll {nll}, kl {kl}). {advice} This step was not taken."
-    )
-
-
-def _finite(values: Any) -> bool:
-    return all(bool(v.isfinite().all()) for v in values if v.is_floating_point())
+    def _explain(self, error: Exception, shapes: list[torch.Size], items: int) -> None:
+        """Raise a named error if a forward pass failed for its single item or its shapes."""
+        if items == 1 and self.statistics.buffers and "more than 1 value per channel" in str(error):
+            raise DataError(
+                "A batch of one item came, which batch normalisation cannot be trained on: use a "
+                "DataLoader with drop_last=True or another batch size, or frozen_norms=True."
+            ) from error
+        if self.shapes is not None and self.shapes != shapes:
+            before, now = [list(s) for s in self.shapes], [list(s) for s in shapes]
+            raise ShapeError(
+                f"The items of the batches before had the shapes {before}, those of this one have "
+                f"{now}, and the forward pass failed: {error}"
+            ) from error

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo import dirichlet
+from felbo.errors import DataError, DivergedError, ShapeError
 from felbo.evaluation.labelled import labelled_batches
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors
 from felbo.inputs import batch_size as count_items
@@ -71,12 +72,13 @@ class Validation:
                 sums.append(score_sums(self.model, self.objective, x, y))
                 items += len(y)
         if not items:
-            raise ValueError("The validation data hold no items.")
+            raise DataError("The validation data hold no items.")
         loss, nll, right = (torch.stack(sums).sum(0) / items).tolist()
         if not math.isfinite(nll):
-            raise FloatingPointError(
+            raise DivergedError(
                 f"The validation nll became {nll}: do the validation inputs hold NaN or infinity? "
-                "If not, try a smaller learning rate, or clip gradients with clip_norm."
+                "If not, try a smaller learning rate, or clip gradients with clip_norm.",
+                "validation",
             )
         return ValidationScores(*self.fabric.broadcast((loss, nll, 100.0 * right)))
 
@@ -103,7 +105,7 @@ def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
     parameter = next(p for p in model.parameters() if p.is_floating_point())
     x, y = as_inputs(data[0], parameter.dtype), as_labels(data[1])
     if y.shape != (count_items(x),):
-        raise ValueError(
+        raise ShapeError(
             f"The validation data have {count_items(x)} inputs and labels of shape "
             f"{list(y.shape)}; each input needs one label."
         )
