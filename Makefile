@@ -8,7 +8,7 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.
 # they ask for, and everything else that they need is listed (tests/test_makefile.py holds it to that).
 LAPLACE := laplace-torch backpack-for-pytorch curvlinops-for-pytorch asdfghjkl unfoldNd einconv opt-einsum einops tqdm
 
-.PHONY: demo test test-slow check format bench docs dist clean
+.PHONY: demo test test-slow torture check format bench docs dist clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -31,6 +31,9 @@ test: $(VENV)/.installed  ## every test that takes less than a minute
 
 test-slow: $(VENV)/.installed  ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+torture: $(VENV)/.installed  ## kills and damaged files, with a table of what was survived
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.torture
 
 check: $(VENV)/.installed  ## lint, format, types, room order
 	$(BIN)/ruff check .

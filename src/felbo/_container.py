@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except Exception as error:  # types that torch lacks, or no memory, raise others
         raise SavedFileError(
             f"{path} cannot be read as a saved model: {error}. It is damaged or incomplete, or "
             "was not written by felbo.save; copy or save it again."
@@ -81,7 +81,7 @@ def _checked(path: Path, entry: str, tensors: dict[str, Tensor]) -> dict[str, An
         text, checksum = str(outer[_CONTENT]), outer[_CHECKSUM]
         content: dict[str, Any] = json.loads(text)
         version = int(content["format"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged from error
     if version > FORMAT:
         raise SavedFileError(

@@ -21,6 +21,10 @@ class DataError(FelboError, ValueError):
     """Data cannot be trained on or predicted: empty, NaN, or labels out of range."""
 
 
+class SettingError(FelboError, ValueError):
+    """An argument is out of range or contradicts another one."""
+
+
 class ShapeError(FelboError, ValueError):
     """A tensor has another shape than the model, the prior or the batches before it."""
 

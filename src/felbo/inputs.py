@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import InputTypeError, ShapeError
+
 # A tensor [B, ...], or a tuple, list or mapping of inputs; Any, to avoid a recursive type.
 Inputs = Any
 
@@ -34,7 +36,7 @@ def tensors(x: Inputs) -> Iterator[Tensor]:
         for part in x:
             yield from tensors(part)
     else:
-        raise TypeError(
+        raise InputTypeError(
             f"Inputs must be a tensor, or a tuple, list or dict of tensors; got {type(x).__name__}."
         )
 
@@ -56,7 +58,7 @@ def batch_size(x: Inputs) -> int:
         return x.shape[0]
     sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
     if len(sizes) != 1:
-        raise ValueError(
+        raise ShapeError(
             "All tensors of an input must have the same number of items on their first axis, "
             f"got sizes {sorted(sizes)}."
         )
@@ -86,7 +88,7 @@ def logits_of(output: Any) -> Tensor:
     """Return the logits in a network's output: the output itself or its ``.logits``."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
-        raise TypeError(
+        raise InputTypeError(
             "A network must return its logits [B, K] as a tensor, or an object with .logits; "
             f"got {type(output).__name__}."
         )
@@ -123,16 +125,16 @@ def check_logits(shape: torch.Size, batch: int) -> None:
         f"A network must give logits [{batch}, K] for {batch} inputs, K ≥ 2; got {list(shape)}."
     )
     if shape in ((batch,), (batch, 1)):
-        raise ValueError(
+        raise ShapeError(
             f"{problem} A binary problem takes two logits per input: give the last layer two "
             "outputs, or return torch.cat([torch.zeros_like(logit), logit], -1) for a logit [B, 1]."
         )
     if len(shape) == 2 and shape[0] != batch:
-        raise ValueError(
+        raise ShapeError(
             f"{problem} Its rows are not the inputs: does it merge another axis into the batch, "
             "or expect the batch on another axis?"
         )
-    raise ValueError(f"{problem} Average over or flatten the other axes before the last layer.")
+    raise ShapeError(f"{problem} Average over or flatten the other axes before the last layer.")
 
 
 @contextmanager
@@ -167,7 +169,7 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
         return tuple(as_inputs(part, dtype) for part in x)
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":
-        raise TypeError(
+        raise InputTypeError(
             f"Inputs must be numbers, got an array of dtype {array.dtype}: encode text and "
             "categories as numbers first."
         )
@@ -182,7 +184,7 @@ def split_labels(batch: Any) -> tuple[Inputs, Tensor]:
     if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], Tensor):
         return batch[0], batch[1]
     parts = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else ""
-    raise TypeError(
+    raise InputTypeError(
         "A batch must be a pair (x, y) of inputs and a tensor of labels, or a dict with the labels "
         f"under 'labels'; the loader gave a {type(batch).__name__} {parts}."
     )
@@ -193,7 +195,7 @@ def as_labels(y: Any) -> Tensor:
     labels = y if isinstance(y, Tensor) else torch.as_tensor(_label_array(y))
     whole = labels.long()
     if labels.is_floating_point() and not bool((whole == labels).all()):
-        raise TypeError(
+        raise InputTypeError(
             f"Labels must be integer class indices 0 … K − 1, got {labels.dtype} with values "
             "that are not integers."
         )
@@ -203,7 +205,7 @@ def as_labels(y: Any) -> Tensor:
 def _label_array(y: Any) -> Any:
     array = np.asarray(y)
     if array.dtype.kind not in "fiub":
-        raise TypeError(
+        raise InputTypeError(
             f"Labels must be integer class indices 0 … K − 1, got an array of dtype {array.dtype}. "
             "scikit-learn's LabelEncoder turns other labels into indices."
         )

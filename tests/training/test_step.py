@@ -47,3 +47,95 @@ def test_weights_that_the_last_step_ruined_are_noticed():
 
     with pytest.raises(FloatingPointError, match="weights that are not finite"):
         fit(model, data(), ruin, epochs=1, optimizer=lambda p: torch.optim.SGD(p, lr=1e10))
+
+
+class Spoiled(torch.autograd.Function):
+    """The identity, with NaN as its gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * torch.nan
+
+
+def spoiling(after):
+    """An objective whose gradient becomes NaN after some steps, with a finite loss."""
+    calls, objective = [], elbo()
+
+    def loss(model, x, y):
+        calls.append(len(y))
+        found = objective(model, x, y)
+        return found._replace(total=Spoiled.apply(found.total)) if len(calls) > after else found
+
+    return loss
+
+
+@pytest.mark.parametrize("after", [3, 120])
+@pytest.mark.parametrize("make", [network, normalised])
+def test_a_gradient_that_is_not_finite_leaves_the_last_good_weights(make, after):
+    model = felbo.MAP(make())
+    twin = felbo.MAP(make())
+    twin.load_state_dict(model.state_dict())
+    with pytest.raises(
+        felbo.errors.DivergedError, match=r"^Step \d+: The loss became nan"
+    ) as caught:
+        fit(model, data(), spoiling(after), epochs=200)
+    kept = after // 50 * 50
+    assert caught.value.step == after + 1
+    assert caught.value.term == "nll and kl"
+    assert len(caught.value.history) == after + 1
+    assert f"weights after step {kept}." in str(caught.value)
+    if kept:
+        fit(twin, data(), epochs=kept)
+    assert changed(model, state(twin)) == set()
+
+
+def test_the_last_step_of_all_leaves_the_last_good_weights_too(tmp_path):
+    model = felbo.MAP(network())
+    before = state(model)
+    with pytest.raises(felbo.errors.DivergedError, match="weights that are not finite") as caught:
+        fit(model, data(), spoiling(2), epochs=3)
+    assert caught.value.term == "weights"
+    assert changed(model, before) == set()
+    # Such weights are not saved.
+    with pytest.raises(felbo.errors.DivergedError):
+        fit(model, data(), spoiling(2), epochs=3, checkpoint=tmp_path)
+    with pytest.raises(felbo.errors.DivergedError, match="Step 3: The last steps"):
+        fit(model, data(), spoiling(0), epochs=3, checkpoint=tmp_path)
+
+
+def test_the_term_and_the_suspect_are_named():
+    def infinite_kl(model, x, y):
+        found = elbo()(model, x, y)
+        return felbo.Loss(found.total + torch.inf, found.nll, found.kl + torch.inf)
+
+    with pytest.raises(felbo.errors.DivergedError, match="look at the prior") as caught:
+        fit(felbo.MAP(network()), data(), infinite_kl)
+    assert (caught.value.term, caught.value.step) == ("kl", 0)
+    x, y = data()
+    x[3, 1] = torch.nan
+    with pytest.raises(felbo.errors.NonFiniteInputError, match="first in its item 3"):
+        fit(felbo.MAP(network()), (x, y))
+    assert issubclass(felbo.errors.NonFiniteInputError, felbo.errors.DataError)
+    with pytest.raises(felbo.errors.DivergedError, match=r"NaN, first in network\.1\.weight"):
+        fit(felbo.MAP(network()), data(), spoiling(2), epochs=9)
+
+
+def test_batches_that_change_are_named():
+    model = felbo.MAP(network())
+    first, second = torch.randn(4, 2), torch.randn(4, 3)
+    loader = DataLoader([(x, 1) for x in [*first, *second]], batch_size=4)
+    with pytest.raises(felbo.errors.ShapeError, match=r"had the shapes \[\[2\]\].* have \[\[3\]\]"):
+        fit(model, loader, batch_size="auto")
+
+
+def test_a_single_item_from_a_stream_under_batch_normalisation_is_named():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return zip(torch.randn(5, 2), torch.zeros(5).long(), strict=True)
+
+    with pytest.raises(felbo.errors.DataError, match="A batch of one item came"):
+        fit(felbo.MAP(normalised()), DataLoader(Stream(), batch_size=4), batch_size="auto")

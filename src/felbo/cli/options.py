@@ -28,7 +28,7 @@ def read_settings(ctx: typer.Context, path: Path | None) -> Path | None:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise typer.BadParameter(f"{path} is no TOML file: {error}.") from error
     command = str(ctx.info_name)
     settings = content.get(command)

@@ -15,6 +15,8 @@ from felbo.data.registry import DataFile
 __all__ = ["extract_expected"]
 
 CHUNK = 1 << 20
+# Several times the largest published file.
+LARGEST = 1 << 30
 
 
 def extract_expected(
@@ -42,10 +44,11 @@ def extract_expected(
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 if member.isreg() and member.name in wanted:
+                    _check_size(member, archive, remedy)
                     content = tar.extractfile(member)
                     assert content is not None  # regular files always have content
                     _store(content, folder, wanted.pop(member.name), archive, remedy)
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OverflowError) as error:
         raise CorruptDataError(
             archive, expected="a readable tar.gz archive", came=str(error), remedy=remedy
         ) from error
@@ -54,6 +57,16 @@ def extract_expected(
             archive,
             expected=f"the members {', '.join(sorted(wanted))}",
             came="an archive without them",
+            remedy=remedy,
+        )
+
+
+def _check_size(member: tarfile.TarInfo, archive: Path, remedy: str) -> None:
+    if member.size > LARGEST:
+        raise CorruptDataError(
+            f"{archive}, member {member.name}",
+            expected=f"at most {LARGEST:,} bytes",
+            came=f"{member.size:,}",
             remedy=remedy,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from felbo.data.archive import extract_expected
 from felbo.data.errors import DownloadError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["download_file", "fetch"]
 
+# Several times the largest published file.
+LARGEST = 1 << 30
 CHUNK = 1 << 16
 CONNECT_AND_READ_TIMEOUT = (10.0, 60.0)
 
@@ -146,6 +149,8 @@ class _ResumingDownloader:
         with requests.get(
             url, headers=headers, stream=True, timeout=CONNECT_AND_READ_TIMEOUT
         ) as response:
+            for asked in (*response.history, response):
+                _require_tls(asked.url)
             # 416: no bytes beyond those we have, so the part may be complete; its hash decides.
             if not (have and response.status_code == requests.codes.range_not_satisfiable):
                 response.raise_for_status()
@@ -153,15 +158,33 @@ class _ResumingDownloader:
         os.replace(self.part, output_file)
 
     def _receive(self, response: requests.Response, have: int, label: str) -> None:
+        import requests
+
         resuming = response.status_code == 206  # partial content
         start = have if resuming else 0  # 200: the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = start + int(length) if length is not None else None
         with _progress_bar(self.progress) as bar, self.part.open("ab" if start else "wb") as target:
             task = bar.add_task(label, total=total, completed=start)
+            received = start
             for chunk in response.iter_content(CHUNK):
+                received += len(chunk)
+                if received > LARGEST:
+                    raise requests.RequestException(f"more than {LARGEST:,} bytes were sent")
                 target.write(chunk)
                 bar.advance(task, len(chunk))
+
+
+def _require_tls(url: str) -> None:
+    """Raise unless a URL, also one that a server redirected to, is asked over TLS.
+
+    A server on this machine, as tests have one, needs none.
+    """
+    import requests
+
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise requests.RequestException(f"{url} is not asked over TLS (https)")
 
 
 def _progress_bar(show: bool) -> Progress:

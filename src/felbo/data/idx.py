@@ -5,6 +5,7 @@ length as a 32-bit integer. Files are gzipped; gzip's own checksum catches flipp
 """
 
 import gzip
+import io
 import math
 import struct
 import zlib
@@ -18,6 +19,8 @@ from felbo.data.errors import CorruptDataError
 __all__ = ["parse_idx"]
 
 UNSIGNED_BYTE = 8
+# Several times the largest published file, unpacked.
+LARGEST = 256 << 20
 
 
 def parse_idx(compressed: bytes, *, num_axes: int, source: Path | str, remedy: str = "") -> Tensor:
@@ -37,7 +40,8 @@ def parse_idx(compressed: bytes, *, num_axes: int, source: Path | str, remedy: s
             match the header.
     """
     try:
-        raw = gzip.decompress(compressed)
+        with gzip.open(io.BytesIO(compressed)) as stream:
+            raw = stream.read(LARGEST + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error, struct.error) as error:
         raise CorruptDataError(
             source,
@@ -45,6 +49,10 @@ def parse_idx(compressed: bytes, *, num_axes: int, source: Path | str, remedy: s
             came=f"{len(compressed):,} bytes that do not decompress ({error})",
             remedy=remedy,
         ) from error
+    if len(raw) > LARGEST:
+        raise CorruptDataError(
+            source, expected=f"at most {LARGEST:,} bytes", came="more", remedy=remedy
+        )
     header_size = 4 + 4 * num_axes
     expected_magic = UNSIGNED_BYTE << 8 | num_axes
     magic = int.from_bytes(raw[:4], "big")

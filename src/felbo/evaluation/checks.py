@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo.dirichlet.validation import check_simplex
+from felbo.errors import DataError, ShapeError
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import as_inputs, as_labels
 from felbo.objectives.checks import check_label_range
@@ -26,7 +27,7 @@ def probabilities(given: Prediction | Tensor | Any) -> Tensor:
     raw = given.probs if isinstance(given, Prediction) else as_inputs(given, torch.float64)
     if not isinstance(raw, Tensor) or raw.dim() != 2 or len(raw) == 0 or raw.shape[1] < 2:
         shape = list(raw.shape) if isinstance(raw, Tensor) else type(given).__name__
-        raise ValueError(
+        raise ShapeError(
             f"Expected a prediction, or probabilities [B, K] with B ≥ 1 and K ≥ 2; got {shape}."
         )
     probs = raw.detach().to("cpu", torch.float64)
@@ -40,7 +41,7 @@ def probabilities_and_labels(
     """Return probabilities ``[B, K]`` and labels ``[B]`` of matching sizes, on the CPU."""
     probs, target = probabilities(given), as_labels(labels).detach().cpu().long()
     if target.shape != probs.shape[:1]:
-        raise ValueError(
+        raise ShapeError(
             f"Expected one label per prediction, shape [{len(probs)}], got {list(target.shape)}. "
             "One-hot labels are turned into indices with labels.argmax(-1)."
         )
@@ -58,22 +59,22 @@ def scores_per_item(values: Tensor | Any, what: str) -> Tensor:
     raw = as_inputs(values, torch.float64)
     if not isinstance(raw, Tensor) or raw.dim() != 1 or len(raw) == 0:
         shape = list(raw.shape) if isinstance(raw, Tensor) else type(values).__name__
-        raise ValueError(f"Expected {what} as one number per item, [B] with B ≥ 1; got {shape}.")
+        raise ShapeError(f"Expected {what} as one number per item, [B] with B ≥ 1; got {shape}.")
     scores = raw.detach().to("cpu", torch.float64)
     bad = ~scores.isfinite()
     if bool(bad.any()):
         index = int(bad.nonzero()[0])
-        raise ValueError(f"{what} must be finite, got {float(scores[index])} for item {index}.")
+        raise DataError(f"{what} must be finite, got {float(scores[index])} for item {index}.")
     return scores
 
 
 def check_fraction(what: str, value: float) -> None:
     """Raise unless ``value`` lies strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
-        raise ValueError(f"{what} is a fraction between 0 and 1, got {value}.")
+        raise DataError(f"{what} is a fraction between 0 and 1, got {value}.")
 
 
 def check_whole(what: str, value: int, smallest: int = 1) -> None:
     """Raise unless ``value`` is an integer of at least ``smallest``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-        raise ValueError(f"{what} must be a whole number ≥ {smallest}, got {value!r}.")
+        raise DataError(f"{what} must be a whole number ≥ {smallest}, got {value!r}.")

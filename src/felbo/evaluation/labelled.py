@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from felbo.errors import InputTypeError, ShapeError
 from felbo.evaluation.batches import without_labels
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
@@ -79,13 +80,13 @@ def _pair(given: Any, dtype: torch.dtype) -> tuple[Inputs, Tensor]:
     elif isinstance(given, tuple | list) and len(given) == 2:
         x, y = given
     else:
-        raise TypeError(
+        raise InputTypeError(
             "Labelled data are a pair (x, y), a dict with the labels under 'labels', or a "
             f"DataLoader or Dataset of these; got {type(given).__name__}."
         )
     inputs, labels = as_inputs(x, dtype), as_labels(y)
     if labels.shape != (batch_size(inputs),):
-        raise ValueError(
+        raise ShapeError(
             f"Expected one label per input, shape [{batch_size(inputs)}], got "
             f"{list(labels.shape)}. One-hot labels are turned into indices with labels.argmax(-1)."
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from felbo._arrays import read_npz
+from felbo._container import SavedFileError
 from felbo._files import write_atomically
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -31,13 +32,12 @@ def read_arrays(path: Path) -> Arrays:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file is damaged, of another kind, or of a newer version.
+        SavedFileError: if the file is damaged, of another kind, or of a newer version.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, TypeError) as error:
-        raise ValueError(
+        arrays = read_npz(path)
+    except ValueError as error:
+        raise SavedFileError(
             f"{path} is damaged or was not written by Prediction.save: {error} Predict again, and "
             "save the result."
         ) from error
@@ -47,8 +47,8 @@ def read_arrays(path: Path) -> Arrays:
 
 def _check(arrays: Arrays, path: Path) -> None:
     version = arrays.pop("version", np.asarray(0))
-    if version.shape == () and version.dtype.kind == "i" and version > VERSION:
-        raise ValueError(
+    if version.shape == () and version.dtype.kind == "i" and int(version) > VERSION:
+        raise SavedFileError(
             f"{path} has version {version} of the format, and this felbo reads up to {VERSION}: "
             "update felbo to read it."
         )
@@ -60,7 +60,7 @@ def _check(arrays: Arrays, path: Path) -> None:
         shapes |= {"spread": probs.shape[:1], **dict.fromkeys(SETTINGS, ())}
     found = {name: array.shape for name, array in arrays.items()}
     if probs.ndim != 2 or found != shapes:
-        raise ValueError(
+        raise SavedFileError(
             f"{path} was not written by Prediction.save: it holds "
             f"{', '.join(f'{name} {list(shape)}' for name, shape in found.items()) or 'nothing'}."
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, InputTypeError, ShapeError
 from felbo.inputs import Inputs, batch_size, tensors
 
 
@@ -27,13 +28,13 @@ def checked_points(points: Inputs | None, x: Inputs, source: str = "The measurem
         ValueError: if the points do not match the batch.
     """
     if points is None:
-        raise ValueError(
+        raise DataError(
             f"{source} returned None, and so no points. For the batch alone use "
             "felbo.measurement.Batch()."
         )
     map_pairs(lambda part, of_batch: _checked(part, of_batch, source), points, x)
     if batch_size(points) == 0:
-        raise ValueError(f"{source} returned no points; at least one is needed.")
+        raise ShapeError(f"{source} returned no points; at least one is needed.")
     return points
 
 
@@ -46,7 +47,7 @@ def map_pairs(function: Callable[[Tensor, Tensor], Tensor], points: Inputs, x: I
     if isinstance(x, tuple | list) and isinstance(points, tuple | list) and len(x) == len(points):
         return tuple(map_pairs(function, a, b) for a, b in zip(points, x, strict=True))
     next(tensors(x))  # raises if the batch itself is not a structure of tensors
-    raise TypeError(
+    raise InputTypeError(
         f"Points must be {_described(x)}, as the batch is, got {_described(points)}. "
         "Return the same structure for the points as for the batch."
     )
@@ -61,36 +62,36 @@ def like(points: Tensor, x: Tensor) -> Tensor:
 def one_tensor(x: Inputs, source: str) -> Tensor:
     """Return ``x`` if it is one tensor ``[B, C, ...]`` with at least one item, else raise."""
     if not isinstance(x, Tensor):
-        raise TypeError(
+        raise InputTypeError(
             f"{source} needs inputs that are one tensor, got {_described(x)}. For other inputs "
             "write a function from the batch to points, and pass that: Augmented(function)."
         )
     if x.dim() < 2 or len(x) == 0:
-        raise ValueError(f"{source} needs a batch [B, C, ...] of B ≥ 1, got {list(x.shape)}.")
+        raise ShapeError(f"{source} needs a batch [B, C, ...] of B ≥ 1, got {list(x.shape)}.")
     return x
 
 
 def _checked(points: Tensor, x: Tensor, source: str) -> Tensor:
     if points.dim() == 0 or points.shape[1:] != x.shape[1:]:
-        raise ValueError(
+        raise ShapeError(
             f"{source} must keep the shape of an input: expected [S, ...] with "
             f"{list(x.shape[1:])} after the first axis, got {list(points.shape)}."
         )
     if points.device != x.device:
-        raise ValueError(
+        raise DataError(
             f"{source} returned points on {points.device}, but the batch is on {x.device}; "
             "move them with points.to(x.device)."
         )
     # Concatenation with a wider dtype would change the dtype of the batch.
     if x.is_floating_point() and torch.promote_types(points.dtype, x.dtype) != x.dtype:
-        raise ValueError(
+        raise DataError(
             f"{source} returned points of {points.dtype}, but the batch is {x.dtype}; "
             "convert them with points.to(x.dtype)."
         )
     if points.device.type == "cpu" and _has_nan(points):
         good = not x.is_floating_point() or bool(x.isfinite().all())
         where = "though the batch is finite" if good else "and the batch holds NaN or infinity"
-        raise ValueError(f"{source} returned points that contain NaN, {where}.")
+        raise DataError(f"{source} returned points that contain NaN, {where}.")
     return points
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import pickle
+import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from felbo._container import SavedFileError
 from felbo.networks.resnet import BasicBlock
 
 # Prefix that DataParallel and DistributedDataParallel add to parameter names.
@@ -102,7 +103,7 @@ def load_resnet_cifar(path: str | os.PathLike[str]) -> nn.Sequential:
     weights = _read_weights(path)
     blocks = {name.split(".")[1] for name in weights if name.startswith("layer1.")}
     if "linear.weight" not in weights or not blocks:
-        raise ValueError(
+        raise SavedFileError(
             f"Expected the weights of a CIFAR ResNet (conv1, bn1, layer1 to layer3, linear) in "
             f"{os.fspath(path)}, got {len(weights)} tensors named {', '.join(list(weights)[:4])}, …"
         )
@@ -110,26 +111,42 @@ def load_resnet_cifar(path: str | os.PathLike[str]) -> nn.Sequential:
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        raise ValueError(
+        raise SavedFileError(
             f"The weights in {os.fspath(path)} do not fit a CIFAR ResNet of depth "
             f"{6 * len(blocks) + 2} with widths 16, 32 and 64: {error}"
         ) from error
     return network.eval()
 
 
+def _check_stored(path: str | os.PathLike[str]) -> None:
+    """Raise if an archive is compressed: torch writes none, and a small one could fill the memory.
+
+    Raises:
+        ValueError: names the member.
+    """
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if member.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError(f"{member.filename} is compressed")
+
+
 def _read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read the state dict of a checkpoint and strip the wrapper's prefix from its names."""
     try:
+        _check_stored(path)
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged file can fail anywhere, with any exception
+        raise SavedFileError(
             f"Expected a checkpoint written by torch.save with nothing but tensors and plain "
             f"values in {os.fspath(path)}; torch could not read it: {error}"
         ) from error
     weights = content.get("state_dict") if isinstance(content, Mapping) else None
     if not isinstance(weights, Mapping):
         found = list(content) if isinstance(content, Mapping) else type(content).__name__
-        raise ValueError(
+        raise SavedFileError(
             f"Expected a dict with the weights under 'state_dict' in {os.fspath(path)}, "
             f"got {found}."
         )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.models import StochasticClassifier
 
 # torch's losses silently ignore the label −100 unless ignore_index is set to another value.
@@ -26,14 +27,14 @@ def check_labels(labels: Tensor, batch: int, classes: int) -> None:
 def check_label_kind(labels: Tensor, batch: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers, B ≥ 1."""
     if batch == 0:
-        raise ValueError("The batch holds no items, and a mean over none is no loss: skip it.")
+        raise DataError("The batch holds no items, and a mean over none is no loss: skip it.")
     if labels.shape != (batch,):
-        raise ValueError(
+        raise ShapeError(
             f"Expected one label per input, shape [{batch}], got {list(labels.shape)}. "
             "One-hot labels are turned into indices with labels.argmax(-1)."
         )
     if labels.dtype not in (torch.int64, torch.int32, torch.uint8):
-        raise TypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
+        raise InputTypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
 
 
 def check_label_range(labels: Tensor, classes: int) -> None:
@@ -43,7 +44,7 @@ def check_label_range(labels: Tensor, classes: int) -> None:
     if labels.device.type == "cpu" and len(labels):
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if low < 0 or high >= classes:
-            raise ValueError(
+            raise DataError(
                 f"Labels must lie in 0 … {classes - 1}, since the model gives {classes} classes; "
                 f"got labels from {low} to {high}."
             )
@@ -53,12 +54,12 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
     """Raise unless the prior's concentration is positive and broadcasts to ``[S, K]``."""
     shape = tuple(concentration.shape)
     if shape[-1:] != (classes,):
-        raise ValueError(
+        raise ShapeError(
             f"The prior has {shape[-1] if shape else 0} classes and the model {classes}. "
             "Build both for the same number of classes."
         )
     if shape[:-1] not in ((), (points,)):
-        raise ValueError(
+        raise ShapeError(
             f"The prior must give one Dirichlet per measurement point, batch shape [{points}] "
             f"(or [] when it does not depend on x), got {list(shape[:-1])}."
         )
@@ -66,7 +67,7 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
     values = torch.func.debug_unwrap(concentration)
     low, high = (float(bound) for bound in torch.aminmax(values))
     if not 0.0 < low <= high < math.inf:
-        raise ValueError(
+        raise DataError(
             "Every concentration of the prior must be positive and finite, got values from "
             f"{low} to {high}. Smooth a prior that gives zeros: felbo.dirichlet.smooth."
         )
@@ -75,10 +76,10 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
 def check_model(model: Any) -> None:
     """Raise if a plain network was passed in place of a stochastic classifier."""
     if not isinstance(model, nn.Module):
-        raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
+        raise InputTypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
     # Wrappers such as Fabric's or torch.compile's hold the classifier as a submodule.
     if not any(isinstance(part, StochasticClassifier) for part in model.modules()):
-        raise TypeError(
+        raise InputTypeError(
             f"{type(model).__name__} is a plain network. Wrap it first: felbo.MAP(network), "
             "felbo.MCDropout(network), or felbo.Ensemble(make_network, members=5)."
         )
@@ -87,20 +88,20 @@ def check_model(model: Any) -> None:
 def check_count(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite number of at least one."""
     if not isinstance(value, Real) or not 1 <= float(value) < math.inf:
-        raise ValueError(f"{what} must be a number ≥ 1, got {value!r}.")
+        raise SettingError(f"{what} must be a number ≥ 1, got {value!r}.")
 
 
 def check_weight(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite, non-negative number."""
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
-        raise ValueError(f"{what} must be finite and ≥ 0, got {value!r}.")
+        raise SettingError(f"{what} must be finite and ≥ 0, got {value!r}.")
 
 
 def check_choice(what: str, value: Any, choices: Sequence[str]) -> None:
     """Raise unless ``value`` is one of the choices."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{what} must be one of {listed}; got {value!r}.")
+        raise SettingError(f"{what} must be one of {listed}; got {value!r}.")
 
 
 def warn_if_flat(weight: float, classes: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import InputTypeError, ShapeError
 from felbo.inputs import Inputs, batch_size, concatenate
 from felbo.models import StochasticClassifier
 
@@ -79,12 +80,12 @@ def checked(logits: Tensor, items: int) -> Tensor:
     """Return ``logits``; raise unless they are ``[M, items, K]`` with K ≥ 2."""
     if not isinstance(logits, Tensor) or logits.dim() != 3:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise TypeError(
+        raise InputTypeError(
             "A stochastic classifier gives logits [M, B, K] (draws, items, classes), got "
             f"{shape}. Wrap a plain network, for instance as felbo.MAP(network)."
         )
     if logits.shape[1] != items or logits.shape[2] < 2:
-        raise ValueError(
+        raise ShapeError(
             f"Expected logits of {items} items and at least 2 classes, shape [M, {items}, K], "
             f"got {list(logits.shape)}. The network must return one row of K logits per input."
         )

@@ -113,7 +113,7 @@ def read_cell(cell: Cell) -> list[Raw]:
         rows = [Raw(cell.experiment, *_row(cell, fields)) for fields in content["observations"]]
         if not rows:
             raise ValueError("it holds no observations")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DamagedCellError(f"{cell.path} is damaged ({reason})") from error
     if identity != (cell.model, cell.seed):

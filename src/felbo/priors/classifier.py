@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
+from felbo.errors import DataError, InputTypeError, ShapeError
 
 # Rounding of the sum of float32 probabilities over thousands of classes.
 SUM_TOLERANCE = 1e-4
@@ -73,15 +74,15 @@ class ClassifierPrior:
         classes: Sequence[Any] | None = None,
     ) -> None:
         if not hasattr(estimator, "predict_proba"):
-            raise TypeError(
+            raise InputTypeError(
                 f"{type(estimator).__name__} has no predict_proba; pass a fitted classifier with "
                 "that method (for an SVC, build it with probability=True)."
             )
         _check_settings(precision, smoothing)
         if classes is not None and len(set(classes)) != len(classes):
-            raise ValueError(f"classes must name each label once, got {list(classes)}.")
+            raise DataError(f"classes must name each label once, got {list(classes)}.")
         if classes is not None and num_classes not in (None, len(classes)):
-            raise ValueError(f"classes names {len(classes)} labels, num_classes is {num_classes}.")
+            raise DataError(f"classes names {len(classes)} labels, num_classes is {num_classes}.")
         self.estimator = estimator
         self.precision = precision
         self.smoothing = smoothing
@@ -93,7 +94,7 @@ class ClassifierPrior:
     def __call__(self, x: Tensor) -> Dirichlet:
         """Return the prior at ``x [S, ...]``, batch shape [S]."""
         if not isinstance(x, Tensor):
-            raise TypeError(
+            raise InputTypeError(
                 "ClassifierPrior takes points that are one tensor [S, ...]; for inputs of several "
                 f"tensors write a prior of your own (got {type(x).__name__})."
             )
@@ -116,12 +117,12 @@ class ClassifierPrior:
             answer = torch.from_numpy(np.array(answer, dtype=np.float64))
         probs = answer.detach().to(device=x.device, dtype=torch.get_default_dtype())
         if probs.dim() != 2 or len(probs) != len(x):
-            raise ValueError(
+            raise ShapeError(
                 f"predict_proba should return [{len(x)}, K] probabilities, "
                 f"got shape {list(probs.shape)}."
             )
         if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < SUM_TOLERANCE).all()):
-            raise ValueError(
+            raise DataError(
                 "predict_proba should return rows of probabilities that sum to 1, "
                 f"got values from {probs.min():.3g} to {probs.max():.3g} and sums from "
                 f"{probs.sum(-1).min():.3g} to {probs.sum(-1).max():.3g}."
@@ -132,7 +133,7 @@ class ClassifierPrior:
         """Return the label 0 … K − 1 of each of the ``count`` columns of ``predict_proba``."""
         if not isinstance(self.estimator, Labelled):
             if self.classes is not None or self.num_classes not in (None, count):
-                raise ValueError(
+                raise DataError(
                     f"{type(self.estimator).__name__} has no classes_ that says which label each "
                     f"of its {count} columns is: make it give {self.num_classes} columns in the "
                     "order of the labels 0 … K − 1, and omit `classes`."
@@ -140,7 +141,7 @@ class ClassifierPrior:
             return torch.arange(count)
         labels = np.asarray(self.estimator.classes_)
         if labels.shape != (count,):
-            raise ValueError(
+            raise ShapeError(
                 f"predict_proba gives {count} columns, but classes_ has shape {labels.shape}; "
                 "only classifiers with a single output can be a prior."
             )
@@ -153,7 +154,7 @@ def _positions(labels: list[Any], order: list[Any]) -> Tensor:
     """Return the position of each label in the given order."""
     unknown = [label for label in labels if label not in order]
     if unknown:
-        raise ValueError(
+        raise DataError(
             f"The estimator has the labels {unknown}, which are not among classes={order}."
         )
     return torch.tensor([order.index(label) for label in labels])
@@ -162,13 +163,13 @@ def _positions(labels: list[Any], order: list[Any]) -> Tensor:
 def _integers(labels: np.ndarray[Any, Any], num_classes: int | None) -> Tensor:
     """Return the labels themselves if they are integers 0 … K − 1, else raise."""
     if labels.dtype.kind not in "iu":
-        raise ValueError(
+        raise DataError(
             f"The estimator's labels are {labels.tolist()}, and nothing says which of them is "
             "label 0, which 1, …: pass classes=[...] with its labels in the order 0 … K − 1."
         )
     classes = len(labels) if num_classes is None else num_classes
     if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
+        raise DataError(
             f"The estimator's labels are {labels.tolist()}, which are not within "
             f"0 … {classes - 1}. If it was fitted on some of the classes only, pass num_classes=K; "
             "if its labels are other numbers, pass classes=[...] in the order 0 … K − 1."
@@ -178,6 +179,6 @@ def _integers(labels: np.ndarray[Any, Any], num_classes: int | None) -> Tensor:
 
 def _check_settings(precision: float | None, smoothing: float) -> None:
     if precision is not None and not 0 < precision < float("inf"):
-        raise ValueError(f"precision must be positive and finite, got {precision}.")
+        raise DataError(f"precision must be positive and finite, got {precision}.")
     if not 0.0 < smoothing < 1.0:
-        raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
+        raise DataError(f"smoothing must lie in (0, 1), got {smoothing}.")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Dirichlet
 
+from felbo.errors import DataError, ShapeError
 from felbo.inputs import Inputs, tensors
 
 
@@ -35,12 +36,12 @@ class DirichletPrior:
         if not beta.is_floating_point():
             beta = beta.to(torch.get_default_dtype())
         if beta.dim() != 1 or len(beta) < 2:
-            raise ValueError(
+            raise ShapeError(
                 "concentration must be a vector of K ≥ 2 numbers, one per class; "
                 f"got shape {list(beta.shape)}."
             )
         if not bool((beta > 0).all()) or not bool(beta.isfinite().all()):
-            raise ValueError(f"Every concentration must be positive and finite, got {beta}.")
+            raise DataError(f"Every concentration must be positive and finite, got {beta}.")
         self.concentration = beta
 
     def __call__(self, x: Inputs) -> Dirichlet:
@@ -60,5 +61,5 @@ class UniformPrior(DirichletPrior):
 
     def __init__(self, num_classes: int) -> None:
         if num_classes < 2:
-            raise ValueError(f"A classifier needs at least 2 classes, got {num_classes}.")
+            raise DataError(f"A classifier needs at least 2 classes, got {num_classes}.")
         super().__init__(torch.ones(num_classes))

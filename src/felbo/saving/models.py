@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from felbo._container import SavedFileError
@@ -25,6 +26,9 @@ from felbo.models import (
 from felbo.random import torch_seed
 from felbo.saving.dropout import build_dropout, describe_dropout
 from felbo.saving.networks import Description, UnknownNetworkError, build, describe
+
+# Draws or members of a model.
+MOST_DRAWS = 100_000
 
 Networks = nn.Module | Sequence[nn.Module] | Callable[[], nn.Module]
 
@@ -63,6 +67,7 @@ def build_model(
         tensors: the model's state dict.
         networks: the network inside it, if the description does not hold it.
     """
+    _check_size(description, tensors, networks)
     with torch_seed(0):  # the weights are replaced, and the generators left as they were
         model = _built(description, networks)
     _load(model, tensors)
@@ -72,6 +77,36 @@ def build_model(
     for name, part in model.named_modules():
         part.training = name not in still
     return model
+
+
+def _check_size(
+    description: Description, tensors: dict[str, Tensor], networks: Networks | None
+) -> None:
+    """Raise if a description asks for more weights than the file has, before these are allocated.
+
+    Raises:
+        SavedFileError: says so.
+    """
+    samples, described = description["evaluation_samples"], description.get("networks")
+    members = description.get("members", 1)
+    held = sum(tensor.numel() for tensor in tensors.values())
+    good = all(isinstance(n, int) and 1 <= n <= MOST_DRAWS for n in (samples, members))
+    if good and described is not None and networks is None:
+        with torch.device("meta"):  # shapes without memory
+            built = [build(part) for part in described]
+        parameters = [p for network in built for p in network.parameters()]
+        if description["kind"] == "Rank1":
+            needed = members * sum(sum(p.shape[:2]) for p in parameters if p.dim() > 1)
+        else:
+            needed = sum(p.numel() for p in parameters) * (members if len(built) == 1 else 1)
+        good = needed <= held
+    if description["kind"] in ("Tempered", "TemperedMean"):
+        _check_size(description["model"], tensors, networks)
+    if not good:
+        raise SavedFileError(
+            f"The file describes a {description['kind']} that is larger than the {held:,} numbers "
+            "it holds: it is damaged, or was not written by felbo.save."
+        )
 
 
 def _built(description: Description, networks: Networks | None) -> StochasticClassifier:

@@ -103,7 +103,9 @@ def build(description: Description) -> nn.Module:
         return block
     if kind == "PaddedShortcut":
         return PaddedShortcut(0, 2 * int(description["padding"]))
-    arguments = {name: _tupled(value) for name, value in description["arguments"].items()}
+    known = LAYERS[_BY_NAME[kind]]
+    # Others, such as a device, are not for a file to choose.
+    arguments = {name: _tupled(description["arguments"][name]) for name in known}
     return _BY_NAME[kind](**arguments)
 
 

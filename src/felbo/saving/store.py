@@ -85,7 +85,11 @@ def load(
 
             return build_classifier(content["classifier"], tensors, network)
         return build_model(content["model"], tensors, network)
-    except (KeyError, IndexError, AttributeError) as error:
+    except SavedFileError:
+        raise
+    except Exception as error:
+        if network is not None and not isinstance(error, KeyError | IndexError | AttributeError):
+            raise  # it may come from the network that was passed
         raise SavedFileError(
             f"{source} does not describe a model that this felbo can build: {error!r}."
         ) from error

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Bytes of a value; a label of text takes four per character.
+LONGEST = 1 << 16
+
 
 def pack(value: Any) -> Any:
     """Return a string, number, truth value or ``None`` as JSON.
@@ -43,4 +46,7 @@ def pack_array(array: NDArray[Any]) -> dict[str, Any]:
 
 def unpack_array(packed: dict[str, Any]) -> NDArray[Any]:
     """Return the array that :func:`pack_array` was given."""
-    return np.array([unpack(value) for value in packed["values"]], dtype=np.dtype(packed["dtype"]))
+    dtype = np.dtype(packed["dtype"])
+    if dtype.itemsize > LONGEST:  # every value would take that much memory
+        raise ValueError(f"values of {dtype.itemsize} bytes are too long")
+    return np.array([unpack(value) for value in packed["values"]], dtype=dtype)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 
 
@@ -32,7 +33,7 @@ class TensorBatches:
     ) -> None:
         self.size = _checked_size(x, y)
         if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+            raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
         self.x, self.y = map_tensors(Tensor.detach, x), y
         self.batch_size = batch_size
         self.generator = generator
@@ -68,7 +69,7 @@ class TensorBatches:
 def _checked_size(x: Inputs, y: Tensor) -> int:
     size = batch_size(x)
     if size != len(y):
-        raise ValueError(f"x has {size} items and y {len(y)}; each input needs one label.")
+        raise ShapeError(f"x has {size} items and y {len(y)}; each input needs one label.")
     if size == 0:
-        raise ValueError("There is no training data: x and y are empty.")
+        raise DataError("There is no training data: x and y are empty.")
     return size

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives import FunctionSpaceELBO, Objective
@@ -34,11 +35,11 @@ def check_settings(
     check_choice("monitor", monitor, ("nll", "loss", "accuracy"))
     for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
         if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}.")
+            raise SettingError(f"{name} must be at least 1, got {value}.")
     if clip_norm is not None and not 0.0 < clip_norm < math.inf:
-        raise ValueError(f"clip_norm must be positive and finite, got {clip_norm}.")
+        raise SettingError(f"clip_norm must be positive and finite, got {clip_norm}.")
     if patience is not None and not validated:
-        raise ValueError(
+        raise SettingError(
             "patience waits for a better score on validation data: pass validation=(x, y), a "
             "Dataset or a DataLoader."
         )
@@ -47,7 +48,7 @@ def check_settings(
 def check_trainable(model: nn.Module) -> None:
     """Raise if there is nothing to train, or no gradient to train with."""
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ValueError(
+        raise SettingError(
             f"{type(model).__name__} has no parameter to train: its network has no weights, or all "
             "of them are frozen (requires_grad=False)."
         )
@@ -60,7 +61,7 @@ def check_trainable(model: nn.Module) -> None:
 def check_one_process(processes: int) -> None:
     """Raise if a training with checkpoints runs in several processes."""
     if processes > 1:
-        raise ValueError(
+        raise SettingError(
             f"checkpoint works in one process; this training runs in {processes}. Leave it out, or "
             "train on one device."
         )
@@ -72,7 +73,7 @@ def check_accumulation(accumulate: int, objective: Objective, batches: Batches) 
         objective.kl_weight == "batch" and objective.batch_size is None
     )
     if accumulate > 1 and by_batch and batches.full_size is None:
-        raise ValueError(
+        raise SettingError(
             "kl_weight='batch' is 1 / B with B the items per optimiser step, which this DataLoader "
             f"does not tell. Pass batch_size={accumulate} * (items per batch) to the objective."
         )
@@ -82,7 +83,7 @@ def check_last_batch(model: StochasticClassifier, objective: Objective, batches:
     """Raise if the last batch of an epoch cannot be split over the members of the model."""
     last, splits = batches.last_size, objective.num_samples in (None, 1)
     if splits and last and last < model.smallest_batch:
-        raise ValueError(
+        raise DataError(
             f"The last batch would hold {last} of the items and this {type(model).__name__} needs "
             f"at least {model.smallest_batch} per training step. {ADVICE}"
         )
@@ -158,7 +159,7 @@ def _check_norms(seen: _Seen, full: int) -> None:
     for name, rows, values in seen.norms:
         # There are more rows than items with points beside the batch, or with several members.
         if rows * values == full:
-            raise ValueError(
+            raise DataError(
                 f"The last batch would hold 1 of the items, which the batch normalisation {name!r} "
                 f"cannot be trained on: it needs more than one value per channel. {ADVICE}"
             )

@@ -27,8 +27,7 @@ class LastGoodWeights:
     """
 
     def __init__(self, model: nn.Module, step: int = 0) -> None:
-        everything = (*model.parameters(), *model.buffers())
-        self.values = [part for part in everything if part.is_floating_point()]
+        self.values = [*model.parameters(), *model.buffers()]
         self.model, self.step = model, step
         self._copies: list[Tensor] = []
         self._copy()

@@ -155,19 +155,27 @@ class Saver:
             yield
 
     def _take(self, path: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        if content.get("what") != "training":
+        settings = content.get("settings")
+        if content.get("what") != "training" or not isinstance(settings, dict):
             raise CheckpointError(f"{path} is no checkpoint of a training.")
-        check_settings_agree(content["settings"], self.settings, path)
-        if content["torch"] != torch.__version__:
+        check_settings_agree(settings, self.settings, path)
+        if content.get("torch") != torch.__version__:
             warnings.warn(
-                f"{path} was written with torch {content['torch']} and this is "
+                f"{path} was written with torch {content.get('torch')} and this is "
                 f"{torch.__version__}: the weights may differ from those of one training.",
                 stacklevel=2,
             )
-        found = decode(content["state"], tensors)
-        self.state.restore(found["training"])
-        self.random.set_states(found["random"])
-        self._random_at_start = found["random_at_start"]
+        try:
+            found = decode(content["state"], tensors)
+            self.state.restore(found["training"])
+            self.random.set_states(found["random"])
+            self._random_at_start = found["random_at_start"]
+        except CheckpointError:
+            raise
+        except Exception as error:  # of the optimiser, the scheduler, a generator
+            raise CheckpointError(
+                f"{path} does not fit this training: {error!r}. Use another folder."
+            ) from error
 
     def remaining(self, batches: Iterable[Batch], accumulate: int) -> Iterator[Batch]:
         """Return an iterator over the batches of an epoch that have not been trained on yet.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, split_labels, tensors
 from felbo.training.batches import TensorBatches
 
@@ -75,7 +76,7 @@ def as_batches(data: Data, batch_size: BatchSize, fabric: Fabric, dtype: torch.d
     check_data(data, "data")
     if isinstance(data, DataLoader):
         if isinstance(batch_size, int):
-            raise ValueError(
+            raise SettingError(
                 f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
             )
         return LoaderBatches(data, fabric)
@@ -121,7 +122,7 @@ def check_data(data: Any, name: str) -> None:
     """Raise unless data have one of the forms that a training takes."""
     pair = isinstance(data, tuple | list) and len(data) == 2
     if not (pair or isinstance(data, DataLoader | Dataset)):
-        raise TypeError(
+        raise InputTypeError(
             f"{name} must be a DataLoader, a Dataset, or a pair (x, y) of tensors or arrays; "
             f"got {type(data).__name__}."
         )
@@ -131,12 +132,12 @@ def _batch_size(given: BatchSize, items: int | None) -> int:
     """Return the number of items per batch."""
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 1:
-            raise ValueError(f"batch_size must be at least 1, got {given}.")
+            raise SettingError(f"batch_size must be at least 1, got {given}.")
         return given
     if given == "auto":
         return LARGEST if items is None else default_batch_size(items)
     if given is not None:
-        raise TypeError(f"batch_size must be a number, 'auto' or None, got {given!r}.")
+        raise InputTypeError(f"batch_size must be a number, 'auto' or None, got {given!r}.")
     if items is None:
-        raise ValueError("batch_size=None takes all data in one step: a stream has no such size.")
+        raise SettingError("batch_size=None takes all data in one step: a stream has no such size.")
     return max(items, 1)

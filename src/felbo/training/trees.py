@@ -61,7 +61,10 @@ def decode(packed: Any, tensors: dict[str, Tensor]) -> Any:
     if not isinstance(packed, dict):
         return packed
     if "dtype" in packed:
-        return np.array(packed["array"], dtype=np.dtype(packed["dtype"]))
+        dtype = np.dtype(packed["dtype"])
+        if dtype.kind not in "iuf":  # states of generators are numbers
+            raise TypeError(f"an array of {dtype} is no state")
+        return np.array(packed["array"], dtype=dtype)
     ((kind, content),) = packed.items()
     if kind == "float":
         return float(content)

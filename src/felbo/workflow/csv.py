@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from felbo.workflow.compressed import opened
 from felbo.workflow.errors import InputError
 
 Frame = Any
@@ -35,13 +36,18 @@ class CSV:
         separator = self.separator or ("\t" if tab else ",")
         # A byte order mark would become part of the first name.
         encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
-        return {"sep": separator, "encoding": encoding}
+        return {"sep": separator, "encoding": encoding, "compression": None}
 
     def columns(self) -> list[str]:
         """Return the names of the columns, each there once."""
         with _explained(self):
             first = pd.read_csv(
-                self.path, header=None, nrows=1, dtype=str, keep_default_na=False, **self._settings
+                opened(self.path),
+                header=None,
+                nrows=1,
+                dtype=str,
+                keep_default_na=False,
+                **self._settings,
             )
         names = [str(name) for name in first.iloc[0]]
         doubled = sorted({name for name in names if names.count(name) > 1})
@@ -62,7 +68,9 @@ class CSV:
         """Return the whole table; columns that are not all numbers are text."""
         names = self.columns()
         with _explained(self):
-            frame = pd.read_csv(self.path, low_memory=False, index_col=False, **self._settings)
+            frame = pd.read_csv(
+                opened(self.path), low_memory=False, index_col=False, **self._settings
+            )
             frame.columns = pd.Index(names)
             text = [
                 position for position, kind in enumerate(frame.dtypes) if kind.kind not in "fiu"
@@ -70,7 +78,7 @@ class CSV:
             if text:
                 # As they are written: 'True' and '007' are the same in every file and chunk.
                 again = pd.read_csv(
-                    self.path, dtype=str, usecols=text, index_col=False, **self._settings
+                    opened(self.path), dtype=str, usecols=text, index_col=False, **self._settings
                 )
                 for place, position in enumerate(text):
                     frame[names[position]] = again.iloc[:, place].astype(object)
@@ -89,7 +97,7 @@ class CSV:
         try:
             with (
                 _explained(self),
-                pd.read_csv(self.path, dtype=kinds, chunksize=rows, **settings) as reader,
+                pd.read_csv(opened(self.path), dtype=kinds, chunksize=rows, **settings) as reader,
             ):
                 yield from reader
         except ValueError as error:
@@ -99,7 +107,7 @@ class CSV:
 
     def _misfit(self, numbers: Collection[str], rows: int, settings: dict[str, Any]) -> str | None:
         """Return a message about the first value that should be a number and is not."""
-        with pd.read_csv(self.path, dtype=str, chunksize=rows, **settings) as reader:
+        with pd.read_csv(opened(self.path), dtype=str, chunksize=rows, **settings) as reader:
             for chunk in reader:
                 for name in numbers:
                     values = chunk[name]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from felbo._arrays import read_npz
 from felbo._files import require_writable, write_atomically
 from felbo.saving import load
 from felbo.workflow.columns import Columns
@@ -19,6 +19,8 @@ from felbo.workflow.errors import InputError
 FORMAT = 1
 DESCRIPTION, MODEL, EVALUATIONS = "run.json", "model.safetensors", "evaluations"
 HELD_OUT = "held-out"
+# Pixels along the side of an image that a model takes.
+LARGEST_IMAGE = 4096
 # Folder of the checkpoints of a training that is under way.
 CHECKPOINTS = "checkpoints"
 
@@ -69,9 +71,43 @@ def read_run(folder: Path) -> Run:
         version = content.pop("format")
         if version > FORMAT:
             raise InputError(f"{path} was written by a newer felbo: upgrade felbo to read it.")
-        return Run(**content)
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        run = Run(**content)
+        _check(run)
+        return run
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {error}. Train again.") from error
+
+
+def _check(run: Run) -> None:
+    """Raise unless a description has what a training writes.
+
+    Raises:
+        ValueError: says what is off.
+    """
+    seed = run.settings["seed"]
+    good = {
+        "kind": run.kind in ("table", "images"),
+        "source": isinstance(run.source, str),
+        "classes": all(isinstance(c, str | int | float) for c in run.classes) and len(run.classes),
+        "num_data": isinstance(run.num_data, int) and run.num_data > 0,
+        "target": isinstance(run.target, str) or run.kind == "images",
+        "seed": isinstance(seed, int) and seed >= 0,
+        "history": all(isinstance(values, list) for values in run.history.values()),
+        "seconds": isinstance(run.seconds, int | float),
+        "notes": all(isinstance(note, str) for note in run.notes),
+        "preparation": run.kind == "table" or _is_preparation(**run.preparation),
+    }
+    bad = [name for name, fits in good.items() if not fits]
+    if bad:
+        raise ValueError(f"{', '.join(bad)} cannot be what a training wrote")
+
+
+def _is_preparation(size: Any, mean: Any, std: Any) -> bool:
+    numbers = all(isinstance(value, int | float) for value in (*mean, *std))
+    sized = isinstance(size, int) and 1 <= size <= LARGEST_IMAGE
+    return numbers and sized and len(mean) == len(std) and len(mean) in (1, 3)
 
 
 def read_model(folder: Path) -> Any:
@@ -171,8 +207,7 @@ def read_evaluation(folder: Path, name: str) -> StoredEvaluation:
     stem = folder / EVALUATIONS / name
     try:
         content = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
-            found = {key: arrays[key] for key in arrays.files}
+        found = read_npz(stem.with_suffix(".npz"))
         return StoredEvaluation(
             name=name,
             scores=content["scores"],
@@ -181,7 +216,7 @@ def read_evaluation(folder: Path, name: str) -> StoredEvaluation:
             ood=_elsewhere(found),
             examples=content["examples"],
         )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"The evaluation {stem} is damaged: {error}. Evaluate again.") from error
 
 

@@ -14,6 +14,9 @@ from felbo.data import load
 from felbo.workflow.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+# More would fill the memory from a file of a few kilobytes.
+MOST_PIXELS = 100_000_000
 CHUNK = 512
 
 
@@ -144,13 +147,22 @@ def _is_grey(path: Path) -> bool:
 
 
 def _opened(path: Path) -> Any:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        # Formats by name: others, such as EPS, are drawn by programs outside of Python.
+        with Image.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise InputError(
+                    f"{path} has {width} x {height} pixels, and felbo reads {MOST_PIXELS:,} at "
+                    "most. Scale it down first."
+                )
             image.load()
             return image
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # a damaged image can fail inside any decoder, with any exception
         raise InputError(f"{path} is no image, or it is damaged: {error}") from error
 
 

@@ -14,9 +14,12 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.lib import format as npy
 
+from felbo._arrays import read_header
 from felbo.workflow.errors import InputError
+
+# A file of a few kilobytes can name billions.
+MOST_COLUMNS = 100_000
 
 
 class _Member(NamedTuple):
@@ -57,9 +60,13 @@ def npz_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
 def _members(path: Path, stack: ExitStack) -> list[_Member]:
     try:
         archive = stack.enter_context(zipfile.ZipFile(path))
-        found = [_opened(archive, name, stack) for name in archive.namelist()]
-    except (zipfile.BadZipFile, ValueError) as error:
+        found = [_opened(archive, member, stack) for member in archive.infolist()]
+    # A damaged archive can fail in the module for zip files with any exception.
+    except Exception as error:
         raise InputError(f"{path} cannot be read as an NPZ file: {error}") from error
+    columns = sum(member.shape[1] if len(member.shape) == 2 else 1 for member in found)
+    if columns > MOST_COLUMNS:
+        raise InputError(f"{path} has {columns:,} columns, and felbo reads {MOST_COLUMNS:,}.")
     lengths = {member.name: member.shape[0] for member in found}
     if len(set(lengths.values())) != 1:
         raise InputError(f"{path}: all arrays need the same number of rows, got {lengths}.")
@@ -68,14 +75,10 @@ def _members(path: Path, stack: ExitStack) -> list[_Member]:
     return found
 
 
-def _opened(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> _Member:
-    stream = stack.enter_context(archive.open(name))
-    read = (
-        npy.read_array_header_1_0 if npy.read_magic(stream)[0] == 1 else npy.read_array_header_2_0
-    )
-    shape, fortran, dtype = read(stream)
-    if dtype.hasobject:
-        raise ValueError(f"array {name} holds Python objects, which felbo does not unpickle")
+def _opened(archive: zipfile.ZipFile, member: zipfile.ZipInfo, stack: ExitStack) -> _Member:
+    name = member.filename
+    stream = stack.enter_context(archive.open(member))
+    shape, fortran, dtype = read_header(stream, member)
     if len(shape) not in (1, 2) or (fortran and len(shape) == 2):
         raise ValueError(
             f"array {name} has shape {shape}; expected [N] or [N, D] in C order "

@@ -8,6 +8,9 @@ from typing import Any
 
 from felbo.workflow.errors import InputError
 
+# Repeated values are stored once: a file of a few kilobytes can hold billions.
+MOST_VALUES = 2_000_000_000
+
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file."""
@@ -21,9 +24,13 @@ def parquet_columns(path: Path) -> list[str]:
 def parquet_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
     """Yield some columns of a Parquet file as DataFrames, some rows at a time."""
     empty = True
-    for batch in _open(path).iter_batches(rows, columns=wanted):
-        empty = False
-        yield batch.to_pandas()[wanted]
+    file = _open(path)
+    try:
+        for batch in file.iter_batches(rows, columns=wanted):
+            empty = False
+            yield batch.to_pandas()[wanted]
+    except (pyarrow().ArrowException, OSError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
     if empty:
         raise InputError(f"{path} has names of columns, but no rows.")
 
@@ -43,6 +50,12 @@ def pyarrow() -> Any:
 def _open(path: Path) -> Any:
     arrow = pyarrow()
     try:
-        return arrow.parquet.ParquetFile(path)
-    except arrow.ArrowInvalid as error:
+        file = arrow.parquet.ParquetFile(path)
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is no Parquet file, or it is damaged: {error}") from error
+    values = file.metadata.num_rows * file.metadata.num_columns
+    if values > MOST_VALUES:
+        raise InputError(
+            f"{path} has {values:,} values, and felbo reads {MOST_VALUES:,} at most. Split it."
+        )
+    return file

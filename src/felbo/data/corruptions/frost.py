@@ -100,6 +100,6 @@ def _decode(base: Path) -> tuple[Tensor, ...]:
         content = path.read_bytes()
         check_bytes(content, file, source=path, remedy=remedy)
         # Three of the files have an alpha channel; the benchmark ignores it.
-        picture = Image.open(io.BytesIO(content)).convert("RGB")
+        picture = Image.open(io.BytesIO(content), formats=("JPEG", "PNG")).convert("RGB")
         textures.append(torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous())
     return tuple(textures)

@@ -37,7 +37,7 @@ class Manifest:
             return None
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise CorruptDataError(
                 path,
                 expected="JSON with dataset, seed, count and md5",
