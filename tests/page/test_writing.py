@@ -111,7 +111,7 @@ def test_the_report_of_a_folder(tmp_path):
 
 
 def test_nothing_to_report(tmp_path):
-    Run("table", "data.csv", ["a", "b"], 10, {"seed": 0}).write(tmp_path)
+    Run("table", "data.csv", ["a", "b"], 10, {"seed": 0}, target="kind").write(tmp_path)
     with pytest.raises(InputError, match="no evaluation to report"):
         write_report(tmp_path, tmp_path / "report.html")
 
