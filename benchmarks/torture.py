@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
+import shutil
 import tempfile
 import time
 import warnings
@@ -125,10 +126,14 @@ def files(folder: Path) -> dict[str, tuple[Path, Callable[[Path], object], bool]
     """Write one file of each kind; return it with its reader and whether it has checksums."""
     folder.mkdir()
     train(folder / "checkpoints", folder / "model", 1e9)
-    newest = max((folder / "checkpoints").glob("checkpoint-*"))
+    before, newest = sorted((folder / "checkpoints").glob("checkpoint-*"))
 
     def resumed(path: Path) -> bytes:
-        train(folder / "checkpoints", folder / "again", 1e9)
+        # In a folder of its own: a training goes on, and writes newer checkpoints.
+        with tempfile.TemporaryDirectory() as name:
+            for each in (before, path):
+                shutil.copy(each, name)
+            train(Path(name), folder / "again", 1e9)
         return (folder / "again").read_bytes()
 
     def weights(path: Path) -> str:
@@ -148,7 +153,11 @@ def files(folder: Path) -> dict[str, tuple[Path, Callable[[Path], object], bool]
     return {
         "saved model": (folder / "model", weights, True),
         "checkpoint": (newest, resumed, True),
-        "prediction": (folder / "prediction.npz", lambda p: repr(Prediction.load(p)), True),
+        "prediction": (
+            folder / "prediction.npz",
+            lambda p: repr(Prediction.load(p).probs.tolist()),
+            True,
+        ),
         "CSV": (tables["csv"], table, False),
         "CSV, gzip": (folder / "t.csv.gz", table, False),
         "Parquet": (tables["parquet"], table, False),
