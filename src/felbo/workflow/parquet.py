@@ -28,8 +28,9 @@ def parquet_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
     try:
         for batch in file.iter_batches(rows, columns=wanted):
             empty = False
-            yield batch.to_pandas()[wanted]
-    except (pyarrow().ArrowException, OSError) as error:
+            # The names are those of the schema; what pandas wrote beside it may be damaged.
+            yield batch.to_pandas(ignore_metadata=True)[wanted]
+    except (pyarrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
     if empty:
         raise InputError(f"{path} has names of columns, but no rows.")
