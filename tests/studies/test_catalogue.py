@@ -32,4 +32,6 @@ def test_every_study_can_be_run_small_and_in_full():
 def test_the_command_line_knows_them():
     found = CliRunner().invoke(app, ["reproduce", "no-such-study"])
     assert found.exit_code == 2
-    assert all(name in found.output for name in ("sets-mnist", "strengths", "finetune-cifar10"))
+    assert all(
+        name in found.output for name in ("parts-elsewhere", "strengths", "finetune-cifar10")
+    )

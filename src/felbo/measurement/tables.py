@@ -56,7 +56,7 @@ class Beyond(TableSet):
         torch.Size([8, 3])
     """
 
-    def __init__(self, distance: float = 1.0, generator: torch.Generator | None = None) -> None:
+    def __init__(self, distance: float = 3.0, generator: torch.Generator | None = None) -> None:
         super().__init__(generator)
         if not 0.0 < distance < math.inf:
             raise ValueError(f"distance must be positive, got {distance}.")

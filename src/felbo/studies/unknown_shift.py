@@ -15,7 +15,14 @@ from torch import Tensor
 
 import felbo
 from felbo.evaluation import detection
-from felbo.measurement import Augmented, Batch, Mixture, image_parts
+from felbo.measurement import (
+    Augmented,
+    Batch,
+    Mixture,
+    Mosaic,
+    RandomConvolution,
+    image_parts,
+)
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.rotated_mnist import ANGLES, CHOICES, KINDS, build
@@ -28,8 +35,10 @@ METRICS = ("accuracy", "log_likelihood", "ece")
 # Ways of training, each with its cost relative to the first.
 VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5}
 LINES = {"": ":", "fVI": "--", "fVI +90": "-.", "everywhere": "-"}
-# Each part of the recommended mixture by itself, in MAP only.
-ALONE = {f"only {type(part).__name__}": part for part in image_parts()}
+# Each part of the recommended mixture by itself, and two sets that it leaves out; in MAP only.
+ALONE = {
+    f"only {type(part).__name__}": part for part in (*image_parts(), RandomConvolution(), Mosaic())
+}
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 
