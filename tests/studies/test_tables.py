@@ -10,10 +10,17 @@ SETTINGS = tables.STUDY.presets["smoke"].settings
 
 def test_folds_cover_the_table_once():
     held_out = torch.cat([tables.fold("iris", seed)[1][0] for seed in range(5)])
-    x, _ = tables.data_of("iris", 0)
+    x, _ = tables.rows_of("iris")
     assert sorted(map(tuple, held_out.tolist())) == sorted(map(tuple, x.tolist()))
     (train, _), (test, _) = tables.fold("wine", 1)
     assert len(train) + len(test) == 178
+
+
+def test_digits_are_rows_whose_constant_pixels_are_zero():
+    x, _ = tables.rows_of("digits")
+    assert x.shape == (1797, 64)
+    deviation = x.std(0)
+    assert set(deviation.round(decimals=4).tolist()) == {0.0, 1.0}
 
 
 def test_a_cell_measures_the_fold_and_far_from_it():
