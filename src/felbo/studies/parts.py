@@ -106,7 +106,7 @@ def draw(summaries: Sequence[Summary], stem: str) -> None:
         colour = PALETTE[datasets.index(MIXTURES[summary.model][0]) % len(PALETTE)]
         axes.barh(place, summary.mean, xerr=summary.standard_error, color=colour)
     axes.set_yticks(range(len(shown)), [s.model for s in shown])
-    axes.invert_yaxis()
+    axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.axvline(0.0, color="black", linewidth=0.8)
     axes.set_xlabel("log-likelihood lost on held-out data (nats)")
     save(figure, stem)
