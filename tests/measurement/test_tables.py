@@ -35,14 +35,14 @@ def test_points_beyond_are_outside_the_convex_hull(columns):
     x = table(40, columns)
     hull = Delaunay(x.numpy())
     for _ in range(20):
-        points = Beyond(0.5)(x)
+        points = Beyond(0.0, 0.5)(x)
         assert (hull.find_simplex(points.numpy()) < 0).all()
 
 
 def test_points_beyond_lie_on_lines_through_two_items_past_all_projections():
     x = table(20, 4)
     unit = x.std(0)
-    for k, point in enumerate(Beyond(2.0)(x)):
+    for k, point in enumerate(Beyond(0.5, 2.0)(x)):
         away, others = (point - x[k]) / unit, (x[k] - x) / unit
         cosine = (others @ away) / (others.norm(dim=1) * away.norm()).clamp_min(1e-12)
         partner = int(cosine.argmax())
@@ -50,12 +50,12 @@ def test_points_beyond_lie_on_lines_through_two_items_past_all_projections():
         line = others[partner] / others[partner].norm()
         place = (x / unit) @ line
         past = ((point / unit) @ line - place.max()) / (place.max() - place.min())
-        assert 0 < past <= 2.0
+        assert 0.5 < past <= 2.0 + 1e-9
 
 
 def test_the_distance_past_the_data_is_uniform_and_does_not_depend_on_units():
     x = torch.tensor([[0.0, 0.0], [1.0, 1000.0]]).repeat_interleave(500, 0)
-    points = Beyond(3.0)(x)
+    points = Beyond(0.0, 3.0)(x)
     points = points[(points != x).any(1)]
     torch.testing.assert_close(points[:, 1], 1000 * points[:, 0], rtol=1e-4, atol=1e-3)
     past = torch.where(points[:, 0] > 0.5, points[:, 0] - 1, -points[:, 0])
@@ -93,11 +93,16 @@ def test_what_a_single_row_cannot_tell_is_left_out():
     assert not torch.equal(Box(low=-9.0, high=9.0)(x), x)
 
 
-@pytest.mark.parametrize("build", [Beyond, lambda value: Box(scale=value)])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
-def test_impossible_sizes_are_refused(build, value):
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf])
+def test_boxes_without_a_size_are_refused(scale):
     with pytest.raises(ValueError, match="must be positive"):
-        build(value)
+        Box(scale=scale)
+
+
+@pytest.mark.parametrize(("nearest", "farthest"), [(0, 0), (-1, 1), (2, 1), (0, math.inf)])
+def test_impossible_distances_beyond_the_data_are_refused(nearest, farthest):
+    with pytest.raises(ValueError, match="0 ≤ nearest ≤ farthest"):
+        Beyond(nearest, farthest)
 
 
 def test_half_a_box_is_refused():

@@ -20,6 +20,7 @@ from felbo.measurement import (
     RandomConvolution,
     ShuffledColumns,
     image_parts,
+    table_parts,
 )
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
@@ -47,11 +48,11 @@ def image_mixtures() -> dict[str, list[MeasurementSet]]:
 def table_mixtures() -> dict[str, list[MeasurementSet]]:
     """Return the recommended parts for tables, and other choices."""
     return {
-        RECOMMENDED: [Box(), Beyond()],
-        "with ShuffledColumns": [ShuffledColumns(), Box(), Beyond()],
+        RECOMMENDED: table_parts(),
+        "with ShuffledColumns": [*table_parts(), ShuffledColumns()],
         "without Beyond": [Box()],
         "without Box": [Beyond()],
-        "near Beyond": [Box(), Beyond(1.0)],
+        "nearer Beyond": [Box(), Box(), Beyond(0.0, 1.0)],
     }
 
 
