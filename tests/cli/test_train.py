@@ -26,6 +26,18 @@ def test_a_run_holds_model_evaluation_and_description(tmp_path):
     assert scores["test"]["accuracy"]["value"] == pytest.approx(100 * right.mean())
 
 
+def test_settings_that_are_not_given_are_those_of_the_classifier(tmp_path):
+    table().to_csv(tmp_path / "data.csv", index=False)
+    given = ["--target", "kind", "--out", tmp_path / "run", "--epochs", "1", "--patience", "7"]
+    assert felbo("train", tmp_path / "data.csv", *given).exit_code == 0
+    classifier = library.load(tmp_path / "run" / "model.safetensors")
+    expected = library.FunctionSpaceClassifier(epochs=1, patience=7, random_state=0)
+    assert classifier.get_params() == expected.get_params()
+    used = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert used["learning_rate"] == expected.learning_rate
+    assert used["validation_fraction"] == expected.validation_fraction
+
+
 def test_the_same_seed_gives_the_same_model(tmp_path):
     weights = []
     for name in ("one", "two"):

@@ -58,7 +58,7 @@ def evaluate(
         others = {key: open_table(path, separator, encoding) for key, path in elsewhere.items()}
         found = evaluate_file(name, described, read_model(run), file, others)
     else:
-        from felbo.workflow.pictures import evaluate_images
+        from felbo.workflow.image_predicting import evaluate_images
 
         found = evaluate_images(name, described, read_model(run), source, elsewhere, limit)
     found.write(run)

@@ -137,7 +137,7 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
 
 
 def _training(history: dict[str, list[float]]) -> Chart:
-    titles = {"loss": "training loss", "validation": "log-likelihood of validation rows"}
+    titles = {"loss": "training loss", "validation": "bound on rows held out"}
     traces = [
         _line(list(range(1, len(values) + 1)), _rounded(values), titles.get(name, name), PALETTE[i])
         for i, (name, values) in enumerate(history.items())

@@ -72,7 +72,7 @@ def _chunks(
         for text in unseen.notes():
             note(text)
         return
-    from felbo.workflow.pictures import predict_images
+    from felbo.workflow.image_predicting import predict_images
 
     for names, prediction in predict_images(run, model, source):
         yield {"file": names}, prediction

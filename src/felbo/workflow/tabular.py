@@ -59,7 +59,7 @@ def train_table(
         target=target,
         classes=[_plain(label) for label in classifier.classes_],
         num_data=len(kept),
-        settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **settings},
+        settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **_used(classifier)},
         history=_history(classifier),
         notes=_notes(X.iloc[kept], unlabelled),
     )
@@ -172,6 +172,14 @@ def _concat(file: TableFile, wanted: list[str], numbers: Any) -> Any:
 
 def _whole(run: Run) -> bool:
     return all(isinstance(label, int) for label in run.classes)
+
+
+def _used(classifier: FunctionSpaceClassifier) -> dict[str, Any]:
+    """Return the settings of a classifier that was made by the command line."""
+    of_the_run = ("random_state", "verbose", "device")
+    return {
+        name: value for name, value in classifier.get_params().items() if name not in of_the_run
+    }
 
 
 def _history(classifier: FunctionSpaceClassifier) -> dict[str, list[float]]:
