@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from felbo.cli.options import ConfigOption, EncodingOption, SeparatorOption
+from felbo.cli.options import ConfigOption, DecimalOption, EncodingOption, SeparatorOption
 from felbo.cli.scores import print_scores
 from felbo.workflow.errors import InputError
 
@@ -55,6 +55,7 @@ def train(
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
     separator: SeparatorOption = None,
     encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = None,
     image_size: Annotated[
         int, typer.Option(help="Images of a folder are scaled to this many pixels.", min=9)
     ] = 32,
@@ -87,7 +88,7 @@ def train(
     A run on images that was interrupted goes on with --resume and otherwise the same command.
     """
     from felbo.workflow.folder import prepare_folder
-    from felbo.workflow.sources import is_table, open_images, open_table
+    from felbo.workflow.sources import Form, is_table, open_images, open_table
 
     if resume and is_table(source):
         raise InputError(
@@ -104,7 +105,7 @@ def train(
     if is_table(source):
         from felbo.workflow.tabular import train_table
 
-        file = open_table(source, separator, encoding)
+        file = open_table(source, Form(separator, encoding, decimal))
         if target is None:
             raise InputError(
                 f"Which column of {source} holds the labels? Pass --target with one of "

@@ -46,9 +46,10 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: find out with some rows held out after how many epochs the bound on them is
-            highest, then train anew on all rows for as many; where fewer than ten would be held
-            out, train for all ``epochs``.
-        validation_fraction: share of the rows to hold out.
+            highest, then train anew on all rows for as many. Where fewer than 200 are held out,
+            by the mean over several splits, as in cross-validation; where fewer than ten, train for
+            all ``epochs``.
+        validation_fraction: share of the rows to hold out in a split.
         patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.
         device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
@@ -61,7 +62,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         n_iter_: epochs of the model so far.
         loss_curve_: mean loss of each epoch.
         validation_scores_: with early stopping, the bound on the rows held out, by epoch of the
-            search.
+            search, as a mean over the splits.
         learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
 
     Example:

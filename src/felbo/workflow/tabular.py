@@ -195,6 +195,13 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     constant = [str(name) for name in X.columns if X[name].nunique(dropna=False) < 2]
     if constant:
         notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")
+    text = [name for name in X.columns if X[name].dtype == object]
+    names = [str(name) for name in text if X[name].nunique() > max(20, 0.5 * X[name].count())]
+    if names:
+        notes.append(
+            f"Columns of text with another value in most rows tell little about new rows: "
+            f"{', '.join(names)}. They can be left out with --drop."
+        )
     missing = int(X.isna().any(axis=1).sum())
     if missing:
         notes.append(f"{missing} of {len(X)} training rows have missing values.")
