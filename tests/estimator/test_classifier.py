@@ -201,7 +201,7 @@ def test_a_network_of_ones_own():
         (
             {"measurement": "here"},
             ValueError,
-            "measurement must be one of 'box', 'elsewhere', 'batch'",
+            "measurement must be one of 'around', 'box', 'elsewhere', 'batch'",
         ),
         ({"preprocessing": "pca"}, ValueError, "preprocessing must be 'auto' or None"),
         ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
@@ -245,7 +245,7 @@ def test_early_stopping_scores_rows_that_are_not_trained_on():
         # One epoch on the rows that were kept, once more.
         kept, held_out = rows.split(0.2, learner.seed, fold)
         seen += held_out.features.tolist()
-        objective = make_objective(felbo.UniformPrior(3), 72, "box", 0.03, 0.0, 3)
+        objective = make_objective(felbo.UniformPrior(3), 72, "around", 0.03, 0.0, 3)
         again = classifier._untrained(learner.table, 2, learner.seed)
         next(again.training(objective, kept, epochs=1, batch_size=32))
         scores.append(HeldOutBound(again.model, objective, held_out, learner.seed)())
@@ -308,6 +308,24 @@ def test_the_bound_on_held_out_rows_by_hand():
     kl = felbo.objectives.function_space_kl(logits, torch.ones(2), 6.0).numpy()
     expected = likelihood - 0.5 * np.average(kl, weights=rows.weights)
     assert bound() == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_that_move_as_correlated_columns_do_are_uncertain():
+    generator = np.random.default_rng(0)
+    position = generator.normal(size=(200, 1))
+    x = position + 0.1 * generator.normal(size=(200, 12))
+    y = (position[:, 0] + 0.3 * generator.normal(size=200) > 0).astype(int)
+
+    def epistemic(measurement):
+        settings = {"measurement": measurement, "early_stopping": False, "epochs": 25}
+        classifier = quick(**settings).fit(x, y)
+        return [classifier.uncertainty(x + d, "epistemic").mean() for d in (0.0, 5.0, -5.0)]
+
+    data, up, down = epistemic("around")
+    assert min(up, down) > 5 * data
+    # The box alone has next to no points there.
+    data, up, down = epistemic("box")
+    assert min(up, down) < data
 
 
 def test_few_rows_are_all_trained_on():

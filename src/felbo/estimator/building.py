@@ -15,7 +15,14 @@ from torch.optim import Adam, Optimizer
 
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
-from felbo.measurement import Batch, Box, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.measurement import (
+    Batch,
+    Beyond,
+    Box,
+    Elsewhere,
+    MeasurementSet,
+    as_measurement_set,
+)
 from felbo.models import (
     MAP,
     Ensemble,
@@ -36,7 +43,18 @@ if TYPE_CHECKING:
 MakeNetwork = Callable[[int, int], nn.Module]
 Table = TableEncoder | NumberTable
 
+
+def around() -> MeasurementSet:
+    """Return points around the rows: two thirds in a box, a third beyond them on their own lines.
+
+    In a box of many columns hardly any point has all of its values high, or all low. Where columns
+    are correlated this is how data move, and a network is sure of itself there unless it is told.
+    """
+    return Elsewhere([Box(), Box(), Beyond(2.0)])
+
+
 MEASUREMENTS: dict[str, Callable[[], MeasurementSet]] = {
+    "around": around,
     "box": Box,
     "elsewhere": Elsewhere,
     "batch": Batch,

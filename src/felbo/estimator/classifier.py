@@ -21,8 +21,9 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
     ``mean −log f_y + data_strength · KL on the rows + strength · KL around them``
 
     where each KL compares the predictions with a prior over predictions (see
-    :class:`felbo.FunctionSpaceELBO`), and around the rows is uniform in a box of six standard
-    deviations to either side (:class:`felbo.measurement.Box`).
+    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, two thirds are uniform in a
+    box of six standard deviations to either side (:class:`felbo.measurement.Box`), and a third lie
+    on lines through two rows, outside of all rows (:class:`felbo.measurement.Beyond`).
 
     Args:
         model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
@@ -39,7 +40,8 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: L2 penalty of the weights in Adam.
         strength: weight of the prior at the points of ``measurement``.
         data_strength: weight of the prior at the rows themselves.
-        measurement: ``"box"`` around the rows; ``"elsewhere"``, also among them and just beyond,
+        measurement: ``"around"`` the rows, in a box and beyond them; ``"box"`` alone, which does
+            not see rows that move as correlated columns do; ``"elsewhere"``, also among the rows,
             which makes the predictions for rows at the edge of the data less sure; ``"batch"``,
             the rows; or a measurement set or function from the features of a batch to points,
             which are standardised and one-hot.
@@ -91,7 +93,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: float = 0.0,
         strength: float = 0.03,
         data_strength: float = 0.0,
-        measurement: str | MeasurementSet | Callable[..., Any] = "box",
+        measurement: str | MeasurementSet | Callable[..., Any] = "around",
         preprocessing: Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.2,

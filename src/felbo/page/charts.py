@@ -126,7 +126,8 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
         "text": matrix.tolist(),
         "texttemplate": "%{text}" if size <= NUMBERED else "",
         "hovertemplate": "true: %{y}<br>predicted: %{x}<br>%{text} items (%{z:.1%})<extra></extra>",
-        "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, PALETTE[0]]],
+        # Half transparent at most, so that the counts can be read on light and on dark pages.
+        "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, "rgba(0,114,178,0.55)"]],
         "showscale": False,
     }
     chart = _chart([trace], "predicted", "true")

@@ -83,7 +83,7 @@ def evaluate_rows(
     """Evaluate a classifier on rows with labels, and on rows from elsewhere.
 
     Without any, the rows themselves are taken, with every number moved by five of its standard
-    deviations.
+    deviations, up and down.
     """
     elsewhere = ood or far_away(classifier, X)
     learner = classifier.learner_
@@ -143,13 +143,21 @@ def predict_file(
 
 
 def far_away(classifier: FunctionSpaceClassifier, X: Any) -> dict[str, Any]:
-    """Return the rows with each number moved by five standard deviations of its column."""
+    """Return the rows with each number moved by five standard deviations of its column.
+
+    All up, and all down: where columns are correlated, these are the directions in which a
+    classifier is most sure of itself.
+    """
     numbers = numbers_of(classifier)
     if not numbers:
         return {}
-    moved = X.copy()
-    moved[numbers] = X[numbers] + FAR * X[numbers].std().fillna(0.0)
-    return {f"{FAR:g} deviations away": moved}
+    step = FAR * X[numbers].std().fillna(0.0)
+    found = {}
+    for name, sign in (("up", 1.0), ("down", -1.0)):
+        moved = X.copy()
+        moved[numbers] = X[numbers] + sign * step
+        found[f"{FAR:g} deviations {name}"] = moved
+    return found
 
 
 def names_of(classifier: FunctionSpaceClassifier) -> list[str]:
