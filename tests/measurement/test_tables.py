@@ -65,6 +65,19 @@ def test_the_distance_past_the_data_is_uniform_and_does_not_depend_on_units():
     assert past.var() == pytest.approx(0.75, abs=0.12)
 
 
+def test_the_nearest_points_beyond_have_a_distance():
+    x = torch.tensor([[0.0], [1.0]]).repeat_interleave(500, 0)
+    points = Beyond(3.0, nearest=2.0)(x)[:, 0]
+    points = points[points != x[:, 0]]
+    past = torch.where(points > 0.5, points - 1, -points)
+    assert past.min() >= 2.0 - 1e-5
+    assert past.max() <= 3.0 + 1e-5
+    assert past.mean() == pytest.approx(2.5, abs=0.05)
+    for nearest in (-0.1, 3.1, math.nan):
+        with pytest.raises(ValueError, match="nearest must lie between 0 and distance=3"):
+            Beyond(3.0, nearest=nearest)
+
+
 def test_equal_items_and_constant_columns_give_finite_points():
     x = torch.ones(4, 3)
     torch.testing.assert_close(Beyond()(x), x)

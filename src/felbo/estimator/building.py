@@ -50,7 +50,7 @@ def around() -> MeasurementSet:
     In a box of many columns hardly any point has all of its values high, or all low. Where columns
     are correlated this is how data move, and a network is sure of itself there unless it is told.
     """
-    return Elsewhere([Box(), Box(), Beyond(2.0)])
+    return Elsewhere([Box(), Box(), Beyond(2.0, nearest=1.0)])
 
 
 MEASUREMENTS: dict[str, Callable[[], MeasurementSet]] = {

@@ -41,13 +41,15 @@ class Beyond(TableSet):
     """Points outside the data on lines through two items.
 
     For items a and b the point is ``a + t (a − b)``, with t such that it lies beyond the
-    projections of all items on the line, by a random fraction, up to ``distance``, of their range.
+    projections of all items on the line, by ``nearest`` to ``distance`` times their range.
     Columns are standardised for the projections, so that their units do not matter. No point lies
     in the convex hull of the batch, except for a batch of one and for equal items: then it is the
     item itself.
 
     Args:
         distance: largest distance from the data, in units of their range along the line.
+        nearest: smallest distance, likewise. A batch of few items in many columns does not reach
+            as far as the data do: points just beyond it are where other data are.
         generator: source of random numbers; ``None`` is torch's global generator.
 
     Example:
@@ -56,11 +58,18 @@ class Beyond(TableSet):
         torch.Size([8, 3])
     """
 
-    def __init__(self, distance: float = 1.0, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self,
+        distance: float = 1.0,
+        generator: torch.Generator | None = None,
+        nearest: float = 0.0,
+    ) -> None:
         super().__init__(generator)
         if not 0.0 < distance < math.inf:
             raise ValueError(f"distance must be positive, got {distance}.")
-        self.distance = distance
+        if not 0.0 <= nearest <= distance:
+            raise ValueError(f"nearest must lie between 0 and {distance=}, got {nearest}.")
+        self.distance, self.nearest = distance, nearest
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return points outside the data ``[S, D]``."""
@@ -75,8 +84,9 @@ class Beyond(TableSet):
         square = line.square().sum(-1, keepdim=True).clamp_min(torch.finfo(line.dtype).tiny)
         low = (projections.amin(-1, keepdim=True) - origin) / square
         high = (projections.amax(-1, keepdim=True) - origin) / square
-        # In (0, distance]: at zero a point would be on the hull.
-        past = self.distance * (1.0 - uniform(low.shape, x, self.generator))
+        # Not at zero, where a point would be on the hull.
+        share = 1.0 - uniform(low.shape, x, self.generator)
+        past = self.nearest + (self.distance - self.nearest) * share
         return mean + unit * (start + (high + past * (high - low)) * line)
 
 
