@@ -57,7 +57,7 @@ def main(epochs: int = 20, folder: str | None = None) -> dict[str, float]:
         best.best_model_path, model=make_model(), objective=objective
     )
     batches = trainer.predict(module, DataLoader(TensorDataset(x_test), batch_size=256))
-    prediction = felbo.lightning.concatenate(batches)
+    prediction = felbo.Prediction.concatenate(batches)
     negatives = felbo.predict(module.model, -x_test)
     scores = felbo.score(prediction, y_test)
     found = {

@@ -14,6 +14,7 @@ HEAVY = (
     "pandas",
     "plotly",
     "pooch",
+    "pytorch_lightning",
     "requests",
     "rich",
     "scipy",

@@ -51,6 +51,23 @@ def test_a_run_of_images(run):
     assert example["picture"].startswith("iVBOR")
 
 
+def test_early_stopping_holds_out_images_and_keeps_the_best_weights(tmp_path):
+    photos = write_images(tmp_path / "photos", count=60)
+    given = ["train", photos, *FAST, "--epochs", "30", "--learning-rate", "0.5"]
+    stopped = felbo(*given, "--out", tmp_path / "run", "--validation", "0.25", "--patience", "2")
+    assert stopped.exit_code == 0, stopped.output
+    described = json.loads((tmp_path / "run" / "run.json").read_text())
+    curve = described["history"]["validation nll"]
+    assert described["num_data"] == 72
+    assert len(curve) == int(np.argmin(curve)) + 3 < 30
+    assert described["settings"]["validation"] == 0.25
+    without = felbo(*given, "--out", tmp_path / "all", "--no-early-stopping", "--epochs", "3")
+    assert without.exit_code == 0
+    described = json.loads((tmp_path / "all" / "run.json").read_text())
+    assert described["num_data"] == 96
+    assert list(described["history"]) == ["loss", "nll"]
+
+
 def test_predictions_follow_the_files(run, tmp_path):
     write_images(tmp_path / "new", count=3, mode="RGB")
     result = felbo("predict", run, tmp_path / "new", "--out", tmp_path / "out.csv")

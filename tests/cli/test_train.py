@@ -26,6 +26,18 @@ def test_a_run_holds_model_evaluation_and_description(tmp_path):
     assert scores["test"]["accuracy"]["value"] == pytest.approx(100 * right.mean())
 
 
+def test_settings_that_are_not_given_are_those_of_the_classifier(tmp_path):
+    table().to_csv(tmp_path / "data.csv", index=False)
+    given = ["--target", "kind", "--out", tmp_path / "run", "--epochs", "1", "--patience", "7"]
+    assert felbo("train", tmp_path / "data.csv", *given).exit_code == 0
+    classifier = library.load(tmp_path / "run" / "model.safetensors")
+    expected = library.FunctionSpaceClassifier(epochs=1, patience=7, random_state=0)
+    assert classifier.get_params() == expected.get_params()
+    used = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert used["learning_rate"] == expected.learning_rate
+    assert used["validation_fraction"] == expected.validation_fraction
+
+
 def test_the_same_seed_gives_the_same_model(tmp_path):
     weights = []
     for name in ("one", "two"):
@@ -170,6 +182,36 @@ def test_semicolons_and_other_encodings(tmp_path):
     given = ["--target", "kind", "--out", tmp_path / "run", *FAST]
     options = ["--separator", ";", "--encoding", "utf-16"]
     assert felbo("train", tmp_path / "data.csv", *given, *options).exit_code == 0
+
+
+def test_decimal_commas_are_noticed_and_read(tmp_path):
+    table().to_csv(tmp_path / "data.csv", index=False, sep=";", decimal=",")
+    given = ["train", tmp_path / "data.csv", "--target", "kind", "--separator", ";", *FAST]
+    refused = felbo(*given, "--out", tmp_path / "run")
+    assert refused.exit_code == 1
+    assert "'a', 'b', 'c' seem to hold numbers with a decimal comma" in refused.stderr
+    assert felbo(*given, "--decimal", ",", "--out", tmp_path / "run").exit_code == 0
+    (tmp_path / "points").mkdir()
+    points = library.load(trained(tmp_path / "points") / "model.safetensors")
+    commas = library.load(tmp_path / "run" / "model.safetensors")
+    rows = table().drop(columns="kind")
+    np.testing.assert_array_equal(commas.predict_proba(rows), points.predict_proba(rows))
+    given = ["predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "out.csv"]
+    refused = felbo(*given, "--separator", ";")
+    assert "pass --decimal ," in refused.stderr
+    assert felbo(*given, "--separator", ";", "--decimal", ",").exit_code == 0
+    as_text = ["--decimal", ".", "--separator", ";", "--out", tmp_path / "text", *FAST]
+    assert felbo("train", tmp_path / "data.csv", "--target", "kind", *as_text).exit_code == 0
+    assert library.load(tmp_path / "text" / "model.safetensors").learner_.table.numbers == []
+
+
+def test_columns_of_names_are_noted(tmp_path):
+    frame = table().assign(name=[f"P{number:03d}" for number in range(120)])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    given = ["--target", "kind", "--out", tmp_path / "run", *FAST]
+    result = felbo("train", tmp_path / "data.csv", *given)
+    assert "tell little about new rows: name. They can be left out with --drop" in result.stderr
+    assert "colour" not in result.stderr
 
 
 def test_npz_and_parquet_train_as_csv(tmp_path):

@@ -16,7 +16,7 @@ import felbo
 from felbo.estimator import FunctionSpaceClassifier, learner
 from felbo.estimator.building import MODELS, make_objective
 from felbo.estimator.rows import Rows
-from felbo.estimator.stopping import EarlyStopping
+from felbo.estimator.stopping import HeldOutBound, mean_scores
 
 X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
 NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
@@ -201,7 +201,7 @@ def test_a_network_of_ones_own():
         (
             {"measurement": "here"},
             ValueError,
-            "measurement must be one of 'box', 'elsewhere', 'batch'",
+            "measurement must be one of 'elsewhere', 'box', 'batch'",
         ),
         ({"preprocessing": "pca"}, ValueError, "preprocessing must be 'auto' or None"),
         ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
@@ -240,13 +240,60 @@ def test_early_stopping_scores_rows_that_are_not_trained_on():
     classifier = quick(epochs=1, validation_fraction=0.2).fit(X, noisy)
     learner = classifier.learner_
     rows = Rows(learner.table.transform(X), noisy, np.ones(90)).merged()
-    kept, held_out = rows.split(0.2, learner.seed)
-    # One epoch on the rows that were kept, once more.
-    objective = make_objective(felbo.UniformPrior(3), 72, "box", 0.03, 0.0, 3)
-    classifier._begin_anew(learner.table, 2, learner.seed)
-    again = EarlyStopping(classifier.learner_.model, objective, held_out, 1, learner.seed)
-    classifier.learner_.train(objective, kept, epochs=1, batch_size=32, stopping=again)
-    assert again.scores == pytest.approx(classifier.validation_scores_, abs=1e-6)
+    scores, seen = [], []
+    for fold in range(5):
+        # One epoch on the rows that were kept, once more.
+        kept, held_out = rows.split(0.2, learner.seed, fold)
+        seen += held_out.features.tolist()
+        objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
+        again = classifier._untrained(learner.table, 2, learner.seed)
+        next(again.training(objective, kept, epochs=1, batch_size=32))
+        scores.append(HeldOutBound(again.model, objective, held_out, learner.seed)())
+    assert [np.mean(scores)] == pytest.approx(classifier.validation_scores_, abs=1e-6)
+    assert sorted(seen) == sorted(rows.features.tolist())
+
+
+class Counted:
+    """A training whose score is known."""
+
+    def __init__(self, scores):
+        self.scores, self.done, self.closed = scores, 0, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.done == len(self.scores):
+            raise StopIteration
+        self.done += 1
+        return self.done
+
+    def __call__(self):
+        return self.scores[self.done - 1]
+
+    def close(self):
+        self.closed = True
+
+
+def test_folds_are_trained_in_step_and_stopped_by_their_mean():
+    folds = [Counted([0.0, 4.0, 0.0, 0.0, 9.0]), Counted([0.0, 0.0, 5.0, 1.0, 9.0])]
+    shown = []
+    scores = mean_scores([(fold, fold) for fold in folds], 1, shown.append)
+    assert scores == [0.0, 2.0, 2.5, 0.5]
+    assert shown == [1, 2, 3, 4]
+    assert [fold.done for fold in folds] == [4, 4]
+    assert all(fold.closed for fold in folds)
+
+
+def test_many_rows_are_split_once():
+    x = np.random.default_rng(0).normal(size=(1000, 2))
+    classifier = quick(epochs=1, members=1, validation_fraction=0.2, strength=0.0)
+    classifier.fit(x, (x[:, 0] > 0).astype(int))
+    learner = classifier.learner_
+    rows = Rows(learner.table.transform(x), (x[:, 0] > 0).astype(np.int64), np.ones(1000)).merged()
+    search, score = classifier._search(*rows.split(0.2, learner.seed))
+    next(search)
+    assert classifier.validation_scores_ == pytest.approx([score()], abs=1e-6)
 
 
 def test_the_bound_on_held_out_rows_by_hand():
@@ -254,14 +301,31 @@ def test_the_bound_on_held_out_rows_by_hand():
     rows = Rows(rng.normal(size=(6, 2)).astype(np.float32), np.arange(6) % 2, np.arange(1.0, 7.0))
     model = felbo.Ensemble(lambda: felbo.networks.mlp(2, (4,), 2), members=3)
     objective = make_objective(felbo.UniformPrior(2), 6, "batch", 0.5, 0.0, 3)
-    stopping = EarlyStopping(model, objective, rows, 1, seed=0)
-    stopping()
+    bound = HeldOutBound(model, objective, rows, seed=0)
     logits = model(torch.from_numpy(rows.features)).detach()
     mean = logits.softmax(-1).mean(0).numpy()[np.arange(6), rows.labels]
     likelihood = np.average(np.log((1 - 1e-4) * mean + 1e-4 / 2), weights=rows.weights)
     kl = felbo.objectives.function_space_kl(logits, torch.ones(2), 6.0).numpy()
     expected = likelihood - 0.5 * np.average(kl, weights=rows.weights)
-    assert stopping.scores[0] == pytest.approx(expected, abs=1e-5)
+    assert bound() == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_that_move_as_correlated_columns_do_are_uncertain():
+    generator = np.random.default_rng(0)
+    position = generator.normal(size=(200, 1))
+    x = position + 0.1 * generator.normal(size=(200, 12))
+    y = (position[:, 0] + 0.3 * generator.normal(size=200) > 0).astype(int)
+
+    def epistemic(measurement):
+        settings = {"measurement": measurement, "early_stopping": False, "epochs": 25}
+        classifier = quick(**settings).fit(x, y)
+        return [classifier.uncertainty(x + d, "epistemic").mean() for d in (0.0, 5.0, -5.0)]
+
+    data, up, down = epistemic("elsewhere")
+    assert min(up, down) > 5 * data
+    # The box alone has next to no points there.
+    data, up, down = epistemic("box")
+    assert min(up, down) < data
 
 
 def test_few_rows_are_all_trained_on():

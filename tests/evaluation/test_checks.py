@@ -21,7 +21,7 @@ def test_predictions_tensors_and_arrays_give_the_same_probabilities():
         (torch.zeros(0, 3), "B ≥ 1"),
         (torch.ones(3), r"got \[3\]"),
         (torch.ones(3, 1), "K ≥ 2"),
-        (torch.tensor([[0.5, torch.nan]]), "finite"),
+        (torch.tensor([[0.5, torch.nan]]), "item 0 hold NaN"),
         (torch.tensor([[1.5, -0.5]]), "not negative"),
         (torch.tensor([[2.0, 3.0]]), "not logits"),
     ],

@@ -101,12 +101,12 @@ NAN[1, 0] = torch.nan
 @pytest.mark.parametrize(
     ("probs", "labels", "message"),
     [
-        (HALF[:, 0], torch.zeros(3), r"got \[3\] and \[3\]"),
-        (HALF, torch.zeros(2), r"got \[3, 2\] and \[2\]"),
+        (HALF[:, 0], torch.zeros(3), r"B ≥ 1 and K ≥ 2; got \[3\]"),
+        (HALF, torch.zeros(2), r"one label per prediction, shape \[3\], got \[2\]"),
         (HALF, HALF, r"not integers"),
-        (HALF[:0], torch.zeros(0), "at least one item"),
-        (10 * HALF, torch.zeros(3), "apply softmax to logits"),
-        (torch.tensor([[1.5, -0.5]]), torch.zeros(1), "apply softmax to logits"),
+        (HALF[:0], torch.zeros(0), r"B ≥ 1.*got \[0, 2\]"),
+        (10 * HALF, torch.zeros(3), "pass probabilities, not logits"),
+        (torch.tensor([[1.5, -0.5]]), torch.zeros(1), "not negative, got -0.5"),
         (NAN, torch.zeros(3), "probabilities of item 1 hold NaN"),
         (Prediction(NAN, NAN), torch.zeros(3), "probabilities of item 1 hold NaN"),
         (HALF, torch.tensor([0, 2, 1]), "0 … 1.*from 0 to 2"),

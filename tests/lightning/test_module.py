@@ -234,7 +234,7 @@ def test_predictions_are_those_of_predict():
     x, _ = data(20, seed=12)
     batches = trainer().predict(module, DataLoader(TensorDataset(x), 8))
     expected = felbo.predict(model, x, batch_size=8, seed=3)
-    found = felbo.lightning.concatenate(batches)
+    found = felbo.Prediction.concatenate(batches)
     assert [len(part) for part in batches] == [8, 8, 4]
     for name in ("probs", "concentration", "epistemic"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name))
@@ -255,7 +255,7 @@ def test_scores_and_predictions_on_test_data():
     expected = felbo.score(felbo.predict(model, held_out[0]), held_out[1])
     assert logged["test_nll"] == pytest.approx(-expected.log_likelihood, rel=1e-5)
     assert logged["test_accuracy"] == pytest.approx(expected.accuracy, rel=1e-5)
-    found = felbo.lightning.concatenate(outputs)
+    found = felbo.Prediction.concatenate(outputs)
     torch.testing.assert_close(found.probs, felbo.predict(model, held_out[0]).probs)
 
 
@@ -350,7 +350,7 @@ def test_dicts_with_labels():
     run.fit(module, source, source)
     (logged,) = run.test(module, source, verbose=False)
     assert logged["test_nll"] == pytest.approx(run.callback_metrics["test_nll"].item())
-    assert len(felbo.lightning.concatenate(run.predict(module, source))) == 48
+    assert len(felbo.Prediction.concatenate(run.predict(module, source))) == 48
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights():

@@ -16,7 +16,6 @@ def run(code):
 def test_nothing_imports_lightning_before_it_is_used():
     code = (
         "import sys, felbo, felbo.lightning\n"
-        "felbo.lightning.concatenate\n"
         "names = {'lightning', 'pytorch_lightning', 'felbo.lightning.module'}\n"
         "assert not names & set(sys.modules), names & set(sys.modules)\n"
         "assert not hasattr(felbo.lightning, 'no_such_name')\n"

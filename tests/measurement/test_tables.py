@@ -65,6 +65,16 @@ def test_the_distance_past_the_data_is_uniform_and_does_not_depend_on_units():
     assert past.var() == pytest.approx(0.75, abs=0.12)
 
 
+def test_the_nearest_points_beyond_have_a_distance():
+    x = torch.tensor([[0.0], [1.0]]).repeat_interleave(500, 0)
+    points = Beyond(2.0, 3.0)(x)[:, 0]
+    points = points[points != x[:, 0]]
+    past = torch.where(points > 0.5, points - 1, -points)
+    assert past.min() >= 2.0 - 1e-5
+    assert past.max() <= 3.0 + 1e-5
+    assert past.mean() == pytest.approx(2.5, abs=0.05)
+
+
 def test_equal_items_and_constant_columns_give_finite_points():
     x = torch.ones(4, 3)
     torch.testing.assert_close(Beyond()(x), x)
@@ -99,7 +109,9 @@ def test_boxes_without_a_size_are_refused(scale):
         Box(scale=scale)
 
 
-@pytest.mark.parametrize(("nearest", "farthest"), [(0, 0), (-1, 1), (2, 1), (0, math.inf)])
+@pytest.mark.parametrize(
+    ("nearest", "farthest"), [(0, 0), (-1, 1), (2, 1), (0, math.inf), (math.nan, 1)]
+)
 def test_impossible_distances_beyond_the_data_are_refused(nearest, farthest):
     with pytest.raises(ValueError, match="0 ≤ nearest ≤ farthest"):
         Beyond(nearest, farthest)

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from felbo.cli.options import (
     ConfigOption,
+    DecimalOption,
     EncodingOption,
     RunArgument,
     SeparatorOption,
@@ -29,6 +30,7 @@ def evaluate(
     ] = None,
     separator: SeparatorOption = None,
     encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = None,
     limit: Annotated[int | None, typer.Option(help="Use so many images at most.", min=1)] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -51,14 +53,15 @@ def evaluate(
     require_writable(run)
     elsewhere = named_paths(ood or [])
     if described.kind == "table":
-        from felbo.workflow.sources import open_table
+        from felbo.workflow.sources import Form, open_table
         from felbo.workflow.tabular import evaluate_file
 
-        file = open_table(source, separator, encoding)
-        others = {key: open_table(path, separator, encoding) for key, path in elsewhere.items()}
+        form = Form(separator, encoding, decimal)
+        file = open_table(source, form)
+        others = {key: open_table(path, form) for key, path in elsewhere.items()}
         found = evaluate_file(name, described, read_model(run), file, others)
     else:
-        from felbo.workflow.pictures import evaluate_images
+        from felbo.workflow.image_predicting import evaluate_images
 
         found = evaluate_images(name, described, read_model(run), source, elsewhere, limit)
     found.write(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,10 @@ SeparatorOption = Annotated[
     str | None, typer.Option(help="Between the columns of a CSV file. (default: a comma)")
 ]
 EncodingOption = Annotated[str, typer.Option(help="Of a CSV file, e.g. cp1252 or utf-16.")]
+DecimalOption = Annotated[
+    Literal[".", ","] | None,
+    typer.Option(help="Mark in the numbers of a CSV file. (default: a point)"),
+]
 
 
 def read_settings(ctx: typer.Context, path: Path | None) -> Path | None:

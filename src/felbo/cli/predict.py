@@ -9,7 +9,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from felbo.cli.options import ConfigOption, EncodingOption, RunArgument, SeparatorOption
+from felbo.cli.options import (
+    ConfigOption,
+    DecimalOption,
+    EncodingOption,
+    RunArgument,
+    SeparatorOption,
+)
 
 if TYPE_CHECKING:
     from felbo.workflow.predicting import Rule
@@ -37,6 +43,7 @@ def predict(
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy to the output.")] = None,
     separator: SeparatorOption = None,
     encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Predict classes with their uncertainty, and say where not to trust them.
@@ -57,6 +64,7 @@ def predict(
     from felbo.workflow.folder import read_run
     from felbo.workflow.outputs import predicted_chunks
     from felbo.workflow.predicting import check_output, write_table
+    from felbo.workflow.sources import Form
 
     described = read_run(run)
     check_output(out)
@@ -78,8 +86,7 @@ def predict(
                 source,
                 rule,
                 keep or [],
-                separator,
-                encoding,
+                Form(separator, encoding, decimal),
                 lambda done: status.update(f"Predicting … {done:,} items"),
                 lambda note: console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True),
             ),

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from felbo.cli.options import ConfigOption, EncodingOption, SeparatorOption
+from felbo.cli.options import ConfigOption, DecimalOption, EncodingOption, SeparatorOption
 from felbo.cli.scores import print_scores
 from felbo.workflow.errors import InputError
 
@@ -34,19 +34,28 @@ def train(
         int | None, typer.Option(help="Items per step. (default: 32; images: 128)", min=1)
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of Adam. (default: 0.005; images: 0.001)")
+        float | None, typer.Option(help="Of Adam. (default: 0.003; images: 0.001)")
     ] = None,
     strength: Annotated[float, typer.Option(help="Of the prior where there are no data.")] = 0.03,
     data_strength: Annotated[float, typer.Option(help="Of the prior on the data.")] = 0.0,
     early_stopping: Annotated[
-        bool, typer.Option(help="Hold out rows of a table, and stop when they say so.")
+        bool, typer.Option(help="Hold out training items, and stop when they gain no more.")
     ] = True,
+    validation: Annotated[
+        float | None,
+        typer.Option(help="Share of them. (default: 0.2; images: 0.1)", min=0.01, max=0.9),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Epochs without a gain before the end. (default: 20; images: 5)", min=1),
+    ] = None,
     test_fraction: Annotated[
         float, typer.Option(help="Share of the data that is held out for the evaluation.")
     ] = 0.2,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
     separator: SeparatorOption = None,
     encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = None,
     image_size: Annotated[
         int, typer.Option(help="Images of a folder are scaled to this many pixels.", min=9)
     ] = 32,
@@ -79,7 +88,7 @@ def train(
     A run on images that was interrupted goes on with --resume and otherwise the same command.
     """
     from felbo.workflow.folder import prepare_folder
-    from felbo.workflow.sources import is_table, open_images, open_table
+    from felbo.workflow.sources import Form, is_table, open_images, open_table
 
     if resume and is_table(source):
         raise InputError(
@@ -96,7 +105,7 @@ def train(
     if is_table(source):
         from felbo.workflow.tabular import train_table
 
-        file = open_table(source, separator, encoding)
+        file = open_table(source, Form(separator, encoding, decimal))
         if target is None:
             raise InputError(
                 f"Which column of {source} holds the labels? Pass --target with one of "
@@ -114,15 +123,19 @@ def train(
                 **shared,
                 "model": model,
                 "hidden": _widths(hidden),
-                "epochs": 100 if epochs is None else epochs,
-                "batch_size": 32 if batch_size is None else batch_size,
-                "learning_rate": 0.005 if learning_rate is None else learning_rate,
                 "early_stopping": early_stopping,
+                **_given(
+                    epochs=epochs,
+                    batch_size=batch_size,
+                    learning_rate=learning_rate,
+                    validation_fraction=validation,
+                    patience=patience,
+                ),
             },
             verbose=console.is_terminal,
         )
     else:
-        from felbo.workflow.pictures import train_images
+        from felbo.workflow.image_training import train_images
 
         images = open_images(source, image_size)
         console.print(f"Training on {escape(source)} …", soft_wrap=True)
@@ -132,9 +145,11 @@ def train(
             model=model,
             network=network,
             hidden=_widths(hidden),
-            epochs=10 if epochs is None else epochs,
-            batch_size=128 if batch_size is None else batch_size,
+            epochs=epochs or 10,
+            batch_size=batch_size or 128,
             learning_rate=0.001 if learning_rate is None else learning_rate,
+            validation=(validation or 0.1) if early_stopping else None,
+            patience=patience or 5,
             test_fraction=test_fraction,
             limit=limit,
             seed=seed,
@@ -150,6 +165,11 @@ def train(
         f"felbo report {escape(str(out))}",
         soft_wrap=True,
     )
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """Return the settings that were given; the others have the defaults of the classifier."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _widths(text: str) -> tuple[int, ...]:

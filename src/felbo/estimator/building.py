@@ -37,8 +37,8 @@ MakeNetwork = Callable[[int, int], nn.Module]
 Table = TableEncoder | NumberTable
 
 MEASUREMENTS: dict[str, Callable[[], MeasurementSet]] = {
-    "box": Box,
     "elsewhere": Elsewhere,
+    "box": Box,
     "batch": Batch,
 }
 

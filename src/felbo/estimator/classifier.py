@@ -21,8 +21,9 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
     ``mean −log f_y + data_strength · KL on the rows + strength · KL around them``
 
     where each KL compares the predictions with a prior over predictions (see
-    :class:`felbo.FunctionSpaceELBO`), and around the rows is uniform in a box of six standard
-    deviations to either side (:class:`felbo.measurement.Box`).
+    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, two thirds are uniform in a
+    box of six standard deviations to either side (:class:`felbo.measurement.Box`), and a third lie
+    on lines through two rows, outside of all rows (:class:`felbo.measurement.Beyond`).
 
     Args:
         model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
@@ -39,16 +40,17 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: L2 penalty of the weights in Adam.
         strength: weight of the prior at the points of ``measurement``.
         data_strength: weight of the prior at the rows themselves.
-        measurement: ``"box"`` around the rows; ``"elsewhere"``, also among them and just beyond,
-            which makes the predictions for rows at the edge of the data less sure; ``"batch"``,
-            the rows; or a measurement set or function from the features of a batch to points,
-            which are standardised and one-hot.
+        measurement: ``"elsewhere"``, in a box around the rows and beyond them
+            (:class:`felbo.measurement.Elsewhere`); ``"box"`` alone, which does not see rows that
+            move as correlated columns do; ``"batch"``, the rows; or a measurement set or function
+            from the features of a batch to points, which are standardised and one-hot.
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: find out with some rows held out after how many epochs the bound on them is
-            highest, then train anew on all rows for as many; where fewer than ten would be held
-            out, train for all ``epochs``.
-        validation_fraction: share of the rows to hold out.
+            highest, then train anew on all rows for as many. Where fewer than 200 are held out,
+            by the mean over several splits, as in cross-validation; where fewer than ten, train for
+            all ``epochs``.
+        validation_fraction: share of the rows to hold out in a split.
         patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.
         device: that Lightning Fabric knows: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``.
@@ -61,7 +63,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         n_iter_: epochs of the model so far.
         loss_curve_: mean loss of each epoch.
         validation_scores_: with early stopping, the bound on the rows held out, by epoch of the
-            search.
+            search, as a mean over the splits.
         learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
 
     Example:
@@ -90,7 +92,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: float = 0.0,
         strength: float = 0.03,
         data_strength: float = 0.0,
-        measurement: str | MeasurementSet | Callable[..., Any] = "box",
+        measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
         preprocessing: Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.2,

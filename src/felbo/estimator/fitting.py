@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -26,14 +27,19 @@ from felbo.estimator.checks import (
 )
 from felbo.estimator.learner import Learner
 from felbo.estimator.rows import Rows
-from felbo.estimator.stopping import EarlyStopping
+from felbo.estimator.stopping import HeldOutBound, mean_scores
 from felbo.estimator.tables import NumberTable, TableEncoder, take
+from felbo.objectives import Objective
 from felbo.random import torch_seed
+from felbo.training import Training
+from felbo.training.progress import progress_bar
 
 Array = NDArray[Any]
 
 # The log-likelihood of fewer rows says too little about when to stop.
 FEWEST_HELD_OUT = 10
+# With fewer in one split, several are taken: the best epoch by few rows is mostly chance.
+MANY_HELD_OUT = 200
 
 
 class FittingMixin:
@@ -120,15 +126,15 @@ class FittingMixin:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         table: Table = TableEncoder() if self.preprocessing == "auto" else NumberTable()
         inputs = table.fit(X, weights).transform(take(X, slice(1))).shape[1]
-        self._begin_anew(table, inputs, seed)
+        self.learner_ = self._untrained(table, inputs, seed)
 
-    def _begin_anew(self, table: Table, inputs: int, seed: int) -> None:
-        """Make an untrained model for features ``[·, inputs]``."""
+    def _untrained(self, table: Table, inputs: int, seed: int) -> Learner:
+        """Return an untrained model for features ``[·, inputs]``."""
         sizes = inputs, len(self.classes_)
         with torch_seed(seed):
             model = make_model(self.model, self.network, self.hidden, self.members, *sizes)
         optimizer = make_optimizer(model, self.learning_rate, self.weight_decay)
-        self.learner_ = Learner(table, model, optimizer, seed)
+        return Learner(table, model, optimizer, seed)
 
     def _rows(self, X: Any, y: Array, weights: Array) -> Rows:
         features = self.learner_.table.transform(X)
@@ -144,35 +150,48 @@ class FittingMixin:
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
     def _best_epochs(self, rows: Rows) -> int:
-        """Return the epochs that are best for rows held out, and leave an untrained model."""
-        table, seed = self.learner_.table, self.learner_.seed
-        kept, held_out = rows.split(self.validation_fraction, seed)
-        self._train(kept, self.epochs, held_out)
-        self._begin_anew(table, rows.features.shape[1], seed)
+        """Return the number of epochs after which the bound on rows held out is highest."""
+        held_out = self.validation_fraction * float(rows.weights.sum())
+        splits = min(round(1 / self.validation_fraction), math.ceil(MANY_HELD_OUT / held_out))
+        seed = self.learner_.seed
+        folds = [rows.split(self.validation_fraction, seed, fold) for fold in range(splits)]
+        with progress_bar(self.epochs, self.verbose) as show:
+            searches = [self._search(*fold) for fold in folds]
+            self.validation_scores_ = mean_scores(searches, self.patience, show)
         return int(np.argmax(self.validation_scores_)) + 1
 
-    def _train(self, rows: Rows, epochs: int, held_out: Rows | None = None) -> None:
-        learner = self.learner_
-        learner.num_data += float(rows.weights.sum())
-        objective = make_objective(
-            make_prior(self.prior, self.classes_.tolist(), learner.table),
-            learner.num_data,
+    def _search(self, kept: Rows, held_out: Rows) -> tuple[Training, HeldOutBound]:
+        """Return a training on some rows, and the bound on the others."""
+        seed = self.learner_.seed
+        learner = self._untrained(self.learner_.table, kept.features.shape[1], seed)
+        objective = self._objective(float(kept.weights.sum()))
+        training = learner.training(
+            objective,
+            kept,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            device=self.device,
+        )
+        return training, HeldOutBound(learner.model, objective, held_out, seed)
+
+    def _objective(self, num_data: float) -> Objective:
+        return make_objective(
+            make_prior(self.prior, self.classes_.tolist(), self.learner_.table),
+            num_data,
             self.measurement,
             self.strength,
             self.data_strength,
             None if self.model == "map" else self.members,
         )
-        stopping = None
-        if held_out is not None:
-            watched = learner.model, objective, held_out
-            stopping = EarlyStopping(*watched, self.patience, learner.seed)
-            self.validation_scores_ = stopping.scores
+
+    def _train(self, rows: Rows, epochs: int) -> None:
+        learner = self.learner_
+        learner.num_data += float(rows.weights.sum())
         learner.train(
-            objective,
+            self._objective(learner.num_data),
             rows,
             epochs=epochs,
             batch_size=self.batch_size,
-            stopping=stopping,
             device=self.device,
             verbose=self.verbose,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +11,11 @@ from torch.optim import Optimizer
 
 from felbo.estimator.building import Table, fabric_for
 from felbo.estimator.rows import Rows, as_loader
-from felbo.estimator.stopping import EarlyStopping, Stop
 from felbo.estimator.tables import take
 from felbo.evaluation import Prediction, predict
 from felbo.models import StochasticClassifier
 from felbo.objectives import Objective
-from felbo.training import Epoch, fit
+from felbo.training import Epoch, Training, fit, train
 
 # Rows that are encoded and predicted at a time, which bounds the memory that it takes.
 CHUNK = 8192
@@ -50,7 +48,6 @@ class Learner:
         *,
         epochs: int,
         batch_size: int | None,
-        stopping: EarlyStopping | None = None,
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
@@ -58,24 +55,41 @@ class Learner:
 
         def on_epoch(epoch: Epoch) -> None:
             self.losses.append(epoch.total)
-            if stopping is not None:
-                stopping()
 
-        with suppress(Stop):
-            fit(
-                self.model.float(),
-                objective,
-                as_loader(rows, batch_size),
-                epochs=epochs,
-                optimizer=self.optimizer,
-                # Another one in every call, so that epochs are not copies of each other.
-                seed=self.seed + len(self.losses),
-                fabric=fabric_for(device),
-                progress=verbose,
-                on_epoch=on_epoch,
-            )
+        fit(
+            self.model.float(),
+            objective,
+            as_loader(rows, batch_size),
+            epochs=epochs,
+            optimizer=self.optimizer,
+            # Another one in every call, so that epochs are not copies of each other.
+            seed=self.seed + len(self.losses),
+            fabric=fabric_for(device),
+            progress=verbose,
+            on_epoch=on_epoch,
+        )
         # In float32, rounding would make the prediction for a row depend on the rows beside it.
         self.model.double()
+
+    def training(
+        self,
+        objective: Objective,
+        rows: Rows,
+        *,
+        epochs: int,
+        batch_size: int | None,
+        device: str = "cpu",
+    ) -> Training:
+        """Return a training of the untrained model, epoch by epoch."""
+        return train(
+            self.model,
+            objective,
+            as_loader(rows, batch_size),
+            epochs=epochs,
+            optimizer=self.optimizer,
+            seed=self.seed,
+            fabric=fabric_for(device),
+        )
 
     def predictions(self, X: Any) -> Iterator[Prediction]:
         """Yield predictions for the rows of a table, a chunk at a time.

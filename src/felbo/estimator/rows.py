@@ -37,15 +37,17 @@ class Rows(NamedTuple):
         np.add.at(weights, which.ravel(), self.weights[kept])
         return Rows(self.features[kept][first], self.labels[kept][first], weights)
 
-    def split(self, fraction: float, seed: int) -> tuple[Rows, Rows]:
+    def split(self, fraction: float, seed: int, fold: int = 0) -> tuple[Rows, Rows]:
         """Return rows to train on and rows to hold out.
 
-        Of every ``1 / fraction`` rows of a class, in random order, one is held out. A weight counts
-        rows: one of weight 5 gives about ``5 · fraction`` to those held out and keeps the rest.
+        Of every ``1 / fraction`` rows of a class, in random order, one is held out, and in every
+        fold another one. A weight counts rows: one of weight 5 gives about ``5 · fraction`` to
+        those held out and keeps the rest.
         """
         order = np.random.default_rng(seed).permutation(len(self.labels))
         order = order[np.argsort(self.labels[order], kind="stable")]
-        passed = np.floor(0.5 + fraction * np.cumsum(self.weights[order]))
+        start = (0.5 + fold * fraction) % 1.0
+        passed = np.floor(start + fraction * np.cumsum(self.weights[order]))
         held_out = np.zeros(len(order))
         held_out[order] = np.diff(passed, prepend=0.0)
         held_out = np.minimum(held_out, self.weights)

@@ -1,6 +1,9 @@
-"""Early stopping: end a training when held-out rows gain no more from it."""
+"""Early stopping: the number of epochs from which rows held out gain the most."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 
 import numpy as np
 import torch
@@ -11,50 +14,32 @@ from felbo.models import StochasticClassifier
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import Objective
 from felbo.random import torch_seed
+from felbo.training import Epoch, Training
 
 
-class Stop(Exception):  # noqa: N818  not an error
-    """Raised from ``on_epoch`` to end a training."""
+class HeldOutBound:
+    """The bound on rows that are not trained on, in nats per row.
 
-
-class EarlyStopping:
-    """Ends a training when the bound on held-out rows has not risen for some epochs.
-
-    The bound is their log-likelihood under the mean prediction, less the weighted KL from the prior
-    at the points that belong to them. With the likelihood alone, small tables would often stop
-    before the prior has had an effect where there are no data.
+    It is their log-likelihood under the mean prediction, less the weighted KL from the prior at the
+    points that belong to them. With the likelihood alone, small tables would often stop before the
+    prior has had an effect where there are no data.
 
     Args:
         model: what is trained.
         objective: what is minimised; gives the KL.
-        held_out: rows that are not trained on.
-        patience: epochs without a rise.
-        seed: of draws and points, the same in every epoch.
-
-    Attributes:
-        scores: the bound after each epoch, in nats per row.
+        held_out: the rows.
+        seed: of draws and points, the same in every call.
     """
 
     def __init__(
-        self,
-        model: StochasticClassifier,
-        objective: Objective,
-        held_out: Rows,
-        patience: int,
-        seed: int,
+        self, model: StochasticClassifier, objective: Objective, held_out: Rows, seed: int
     ) -> None:
-        if patience < 1:
-            raise ValueError(f"patience must be at least 1 epoch, got {patience}.")
         self.model, self.objective = model, objective
-        self.held_out = held_out
-        self.patience, self.seed = patience, seed
-        self.scores: list[float] = []
+        self.held_out, self.seed = held_out, seed
 
-    def __call__(self) -> None:
-        """Score the held-out rows; raise :class:`Stop` if that was in vain for too long."""
-        self.scores.append(self._log_likelihood() - self._kl())
-        if len(self.scores) - 1 - int(np.argmax(self.scores)) >= self.patience:
-            raise Stop
+    def __call__(self) -> float:
+        """Return the bound for the model as it is."""
+        return self._log_likelihood() - self._kl()
 
     def _log_likelihood(self) -> float:
         features, labels, weights = self.held_out
@@ -71,3 +56,38 @@ class EarlyStopping:
         x, weights, y = x.to(device), weights.to(device), y.to(device)
         with evaluation_mode([self.model]), torch_seed(self.seed):
             return float(self.objective(self.model, (x, weights), y).kl)
+
+
+def mean_scores(
+    folds: Sequence[tuple[Training, Callable[[], float]]],
+    patience: int,
+    show: Callable[[Epoch], None] = lambda epoch: None,
+) -> list[float]:
+    """Train on all folds in step, until their mean score has not risen for some epochs.
+
+    Args:
+        folds: trainings, each with a function that scores its model.
+        patience: epochs without a rise.
+        show: called with every epoch of the first fold.
+
+    Returns:
+        The mean score after each epoch.
+    """
+    if patience < 1:
+        raise ValueError(f"patience must be at least 1 epoch, got {patience}.")
+    scores: list[float] = []
+    with ExitStack() as stack:
+        for training, _ in folds:
+            stack.enter_context(closing(training))
+        for epoch in _in_step([training for training, _ in folds]):
+            show(epoch)
+            scores.append(float(np.mean([score() for _, score in folds])))
+            if len(scores) - 1 - int(np.argmax(scores)) >= patience:
+                break
+    return scores
+
+
+def _in_step(trainings: Sequence[Training]) -> Iterator[Epoch]:
+    """Yield the epochs of the first training, each after all have reached it."""
+    for epochs in zip(*trainings, strict=True):
+        yield epochs[0]

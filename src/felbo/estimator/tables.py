@@ -35,6 +35,9 @@ class TableEncoder:
     Attributes:
         numbers: positions of the columns of numbers.
         categories: positions of the other columns; arrays have none.
+        imputer: scikit-learn's, with the medians; there if there are numbers.
+        scaler: scikit-learn's, with means and deviations; there if there are numbers.
+        one_hot: scikit-learn's encoder of the categories; there if there are any.
     """
 
     def fit(self, X: Any, weights: Array) -> TableEncoder:
@@ -48,11 +51,11 @@ class TableEncoder:
         self.numbers, self.categories = _kinds(X)
         numbers, categories = self._parts(X)
         if self.numbers:
-            self._imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(numbers)
-            filled = self._imputer.transform(numbers)
-            self._scaler = StandardScaler().fit(filled, sample_weight=weights)
+            self.imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(numbers)
+            filled = self.imputer.transform(numbers)
+            self.scaler = StandardScaler().fit(filled, sample_weight=weights)
         if self.categories:
-            self._one_hot = OneHotEncoder(
+            self.one_hot = OneHotEncoder(
                 handle_unknown="ignore", sparse_output=False, max_categories=MAX_CATEGORIES
             ).fit(categories)
         return self
@@ -62,9 +65,9 @@ class TableEncoder:
         numbers, categories = self._parts(X)
         parts = []
         if self.numbers:
-            parts.append(self._scaler.transform(self._imputer.transform(numbers)))
+            parts.append(self.scaler.transform(self.imputer.transform(numbers)))
         if self.categories:
-            parts.append(self._one_hot.transform(categories))
+            parts.append(self.one_hot.transform(categories))
         return np.hstack(parts).astype(np.float32)
 
     def inverse(self, features: NDArray[np.float32]) -> Any:
@@ -76,14 +79,14 @@ class TableEncoder:
         split = len(self.numbers)
         numbers = features[:, :split]
         if self.numbers:
-            numbers = self._scaler.inverse_transform(numbers)
+            numbers = self.scaler.inverse_transform(numbers)
         if self.columns is None:
             return numbers
         import pandas as pd  # the table that was fitted is one of its frames
 
         values: dict[Any, Any] = dict(zip(self._names(self.numbers), numbers.T, strict=True))
         if self.categories:
-            categories = self._one_hot.inverse_transform(features[:, split:])
+            categories = self.one_hot.inverse_transform(features[:, split:])
             values |= dict(zip(self._names(self.categories), categories.T, strict=True))
         return pd.DataFrame(values)[self.columns]
 

@@ -31,6 +31,9 @@ def probabilities(given: Prediction | Tensor | Any) -> Tensor:
             f"Expected a prediction, or probabilities [B, K] with B ≥ 1 and K ≥ 2; got {shape}."
         )
     probs = raw.detach().to("cpu", torch.float64)
+    missing = probs.isnan().any(-1)
+    if bool(missing.any()):
+        raise DataError(f"The probabilities of item {int(missing.nonzero()[0])} hold NaN.")
     check_simplex(probs)
     return probs
 

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo.dirichlet.validation import SUM_TOLERANCE
+from felbo.evaluation.checks import probabilities_and_labels
 from felbo.evaluation.prediction import Prediction
-from felbo.inputs import as_inputs, as_labels
-from felbo.objectives.checks import check_label_range
 
 
 class Scores(NamedTuple):
@@ -58,7 +56,7 @@ def score(
         multiclass_calibration_error,
     )
 
-    probs, labels = _checked(probs, labels)
+    probs, labels = probabilities_and_labels(probs, labels)
     classes = probs.shape[-1]
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
@@ -70,23 +68,3 @@ def score(
         ece=float(multiclass_calibration_error(below_one, labels, classes, n_bins=bins, norm="l1")),
         brier=float((probs - one_hot).square().sum(-1).mean()),
     )
-
-
-def _checked(given: Any, labels: Any) -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[B, K]`` and labels ``[B]`` of matching sizes."""
-    probs = given.probs if isinstance(given, Prediction) else as_inputs(given, torch.float64)
-    labels = as_labels(labels).to(probs.device)
-    if probs.dim() != 2 or labels.shape != probs.shape[:1] or len(labels) == 0:
-        raise ValueError(
-            "Expected probs [B, K] and labels [B] of at least one item, got "
-            f"{list(probs.shape)} and {list(labels.shape)}."
-        )
-    missing = probs.isnan().any(-1)
-    if bool(missing.any()):
-        raise ValueError(f"The probabilities of item {int(missing.nonzero()[0])} hold NaN.")
-    if not bool((probs >= 0).all() and ((probs.sum(-1) - 1).abs() < SUM_TOLERANCE).all()):
-        raise ValueError(
-            "probs must be probabilities, each row with sum 1; apply softmax to logits."
-        )
-    check_label_range(labels.cpu(), probs.shape[-1])
-    return probs, labels

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.errors import InputTypeError
 from felbo.evaluation.indexing import selected_rows
+from felbo.evaluation.joining import joined_sources
 from felbo.evaluation.prediction_files import SETTINGS, read_arrays, write_arrays
 from felbo.evaluation.prediction_tables import SHOWN, as_frame, described
 from felbo.evaluation.spread import Spread
@@ -121,6 +123,30 @@ class Prediction:
         """Return the prediction for some of the inputs; for one input, B = 1."""
         rows = selected_rows(index, len(self)).to(self.probs.device)
         return self._mapped(lambda part: part[rows])
+
+    @classmethod
+    def concatenate(cls, predictions: Sequence[Prediction]) -> Prediction:
+        """Return one prediction for the inputs of several batches, in order.
+
+        Args:
+            predictions: of one model, such as what ``trainer.predict(module, loader)`` of Lightning
+                returns.
+
+        Example:
+            >>> import torch, felbo
+            >>> parts = [felbo.predict(draws) for draws in torch.full((3, 9, 2), 0.5).split(5, 1)]
+            >>> [len(part) for part in parts], len(felbo.Prediction.concatenate(parts))
+            ([5, 4], 9)
+        """
+        parts = list(predictions)
+        if not parts or not all(isinstance(part, Prediction) for part in parts):
+            found = sorted({type(part).__name__ for part in parts})
+            raise InputTypeError(
+                "Prediction.concatenate takes a list of felbo.Prediction, one per batch; got "
+                f"{', '.join(found) or 'an empty list'}."
+            )
+        probs = torch.cat([part.probs for part in parts])
+        return cls(probs, joined_sources([part.source for part in parts]))
 
     def to(self, device: torch.device | str) -> Prediction:
         """Return the prediction on another device."""

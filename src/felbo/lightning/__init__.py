@@ -7,12 +7,10 @@ nothing else of felbo needs them.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from felbo.lightning.predictions import concatenate
-
 if TYPE_CHECKING:
     from felbo.lightning.module import FunctionSpaceModule
 
-__all__ = ["FunctionSpaceModule", "concatenate"]
+__all__ = ["FunctionSpaceModule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -46,7 +46,7 @@ class FunctionSpaceModule(LightningModule):
     - ``test_nll``, ``test_accuracy``: those of the predictions on test data.
 
     ``Trainer.predict`` returns one :class:`felbo.Prediction` per batch; join them with
-    :func:`felbo.lightning.concatenate`.
+    :meth:`felbo.Prediction.concatenate`.
 
     A prior with ``kl_weight="batch"`` has the weight of an optimiser step: accumulated batches,
     several devices and a smaller last batch do not multiply it. An optimiser step of several

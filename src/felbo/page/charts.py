@@ -126,7 +126,8 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
         "text": matrix.tolist(),
         "texttemplate": "%{text}" if size <= NUMBERED else "",
         "hovertemplate": "true: %{y}<br>predicted: %{x}<br>%{text} items (%{z:.1%})<extra></extra>",
-        "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, PALETTE[0]]],
+        # Half transparent at most, so that the counts can be read on light and on dark pages.
+        "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, "rgba(0,114,178,0.55)"]],
         "showscale": False,
     }
     chart = _chart([trace], "predicted", "true")
@@ -137,7 +138,7 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
 
 
 def _training(history: dict[str, list[float]]) -> Chart:
-    titles = {"loss": "training loss", "validation": "log-likelihood of validation rows"}
+    titles = {"loss": "training loss", "validation": "bound on rows held out"}
     traces = [
         _line(list(range(1, len(values) + 1)), _rounded(values), titles.get(name, name), PALETTE[i])
         for i, (name, values) in enumerate(history.items())

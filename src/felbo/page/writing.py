@@ -44,7 +44,7 @@ CAPTIONS = {
     ),
     "training": (
         "Training",
-        "Loss by epoch, and log-likelihood of validation rows where some were kept apart.",
+        "Loss by epoch, and the score of held-out items where some were kept apart.",
     ),
 }
 

@@ -31,8 +31,8 @@ def describe_table(table: Table) -> dict[str, Any]:
         "categories": table.categories,
     }
     if table.numbers:
-        scaler = table._scaler
-        found["medians"] = pack_array(table._imputer.statistics_)
+        scaler = table.scaler
+        found["medians"] = pack_array(table.imputer.statistics_)
         found["scaler"] = {
             "mean": pack_array(scaler.mean_),
             "scale": pack_array(scaler.scale_),
@@ -40,7 +40,7 @@ def describe_table(table: Table) -> dict[str, Any]:
             "seen": pack_array(np.atleast_1d(scaler.n_samples_seen_)),
         }
     if table.categories:
-        found["values"] = _describe_categories(table._one_hot)
+        found["values"] = _describe_categories(table.one_hot)
     return found
 
 
@@ -54,13 +54,13 @@ def build_table(found: dict[str, Any]) -> Table:
     table.numbers, table.categories = found["numbers"], found["categories"]
     if table.numbers:
         medians = unpack_array(found["medians"])
-        table._imputer = SimpleImputer(strategy="median", keep_empty_features=True)
-        table._imputer.fit(medians[None])  # the median of one row is that row
-        table._scaler = _scaler(found["scaler"])
+        table.imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+        table.imputer.fit(medians[None])  # the median of one row is that row
+        table.scaler = _scaler(found["scaler"])
     if table.categories:
         assert table.columns is not None
         columns = [table.columns[position] for position in table.categories]
-        table._one_hot = _one_hot(found["values"], columns)
+        table.one_hot = _one_hot(found["values"], columns)
     return table
 
 

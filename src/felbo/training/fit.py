@@ -39,7 +39,7 @@ def fit(
     scheduler: MakeScheduler | LRScheduler | None = None,
     scheduler_step: Literal["epoch", "step"] = "epoch",
     clip_norm: float | None = None,
-    validation: Data | None = None,
+    validation: Data | float | None = None,
     patience: int | None = None,
     monitor: Monitor = "nll",
     augment: Callable[[Inputs], Inputs] | None = None,
@@ -83,7 +83,9 @@ def fit(
             validation loss), without validation data at the mean training loss.
         scheduler_step: advance the scheduler once per epoch or once per step (``OneCycleLR``).
         clip_norm: largest L2 norm of the gradient of all parameters; longer ones are scaled down.
-        validation: held-out data in one of the forms of ``data``, scored after every epoch in
+        validation: held-out data in one of the forms of ``data``, or the fraction of ``data`` to
+            hold out, such as 0.2: the same for the same ``seed``, in equal parts of all classes
+            (except of a ``Dataset`` that is not a ``TensorDataset``). Scored after every epoch in
             evaluation mode; without effect on weights, statistics or random numbers of training.
         patience: stop after this many epochs without a better validation score, and give the model
             the weights of the best epoch, also after an error or Ctrl-C. ``None`` trains for all

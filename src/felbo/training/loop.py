@@ -30,6 +30,7 @@ from felbo.training.fingerprint import (
     describe_weights,
 )
 from felbo.training.history import Epoch, History
+from felbo.training.hold_out import hold_out
 from felbo.training.optimizers import (
     MakeOptimizer,
     MakeScheduler,
@@ -59,7 +60,7 @@ def train(
     scheduler: MakeScheduler | LRScheduler | None = None,
     scheduler_step: Literal["epoch", "step"] = "epoch",
     clip_norm: float | None = None,
-    validation: Data | None = None,
+    validation: Data | float | None = None,
     patience: int | None = None,
     monitor: Monitor = "nll",
     augment: Callable[[Inputs], Inputs] | None = None,
@@ -99,6 +100,7 @@ def train(
     check_trainable(classifier)
     fabric = fabric or best_device()
     dtype = next(p.dtype for p in classifier.parameters() if p.is_floating_point())
+    data, validation = hold_out(data, validation, seed or 0, dtype)
     batches = as_batches(data, batch_size, fabric, dtype)
     check_last_batch(classifier, objective, batches)
     check_accumulation(accumulate, objective, batches)

@@ -15,6 +15,8 @@ from felbo.workflow.errors import InputError
 
 Frame = Any
 
+NUMBER_WITH_COMMA = r"\s*[+-]?\d*,?\d+([eE][+-]?\d+)?\s*"
+
 
 @dataclass(frozen=True)
 class CSV:
@@ -24,11 +26,13 @@ class CSV:
         path: the file, possibly compressed (.gz, .bz2, .xz, .zip).
         separator: between columns; ``None`` is a tab for .tsv files and a comma for others.
         encoding: of the text.
+        decimal: mark in numbers; ``None`` is a point, and refuses columns with a decimal comma.
     """
 
     path: Path
     separator: str | None = None
     encoding: str = "utf-8"
+    decimal: str | None = None
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -36,7 +40,12 @@ class CSV:
         separator = self.separator or ("\t" if tab else ",")
         # A byte order mark would become part of the first name.
         encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
-        return {"sep": separator, "encoding": encoding, "compression": None}
+        return {
+            "sep": separator,
+            "encoding": encoding,
+            "decimal": self.decimal or ".",
+            "compression": None,
+        }
 
     def columns(self) -> list[str]:
         """Return the names of the columns, each there once."""
@@ -82,7 +91,24 @@ class CSV:
                 )
                 for place, position in enumerate(text):
                     frame[names[position]] = again.iloc[:, place].astype(object)
+        if self.decimal is None:
+            self._refuse_decimal_commas(frame[[names[position] for position in text]])
         return frame
+
+    def _refuse_decimal_commas(self, frame: Frame) -> None:
+        """Raise if columns of text are numbers with decimal commas, and would be categories."""
+        commas = [
+            name
+            for name in frame.columns
+            if frame[name].str.fullmatch(NUMBER_WITH_COMMA).all(skipna=True)
+            and frame[name].str.contains(",").any()
+        ]
+        if commas:
+            raise InputError(
+                f"{self.path}: the columns {', '.join(map(repr, commas[:10]))} seem to hold "
+                "numbers with a decimal comma. Pass --decimal , to read them as numbers, or "
+                "--decimal . to take them as text."
+            )
 
     def chunks(self, wanted: list[str], numbers: Collection[str], rows: int) -> Iterator[Frame]:
         """Yield some columns, some rows at a time.
@@ -111,13 +137,15 @@ class CSV:
             for chunk in reader:
                 for name in numbers:
                     values = chunk[name]
-                    bad = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+                    plain = values.str.replace(self.decimal or ".", ".", regex=False)
+                    bad = pd.to_numeric(plain, errors="coerce").isna() & values.notna()
                     if bad.any():
                         row = int(bad.idxmax())
+                        comma = ", or pass --decimal , for decimal commas"
                         return (
                             f"{self.path}: column {name!r} held numbers in training, but row "
                             f"{row + 1} holds {values[row]!r}. Correct it, or leave it empty if "
-                            "the value is missing."
+                            f"the value is missing{comma if ',' in values[row] else ''}."
                         )
         return None
 

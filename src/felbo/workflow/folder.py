@@ -37,7 +37,7 @@ class Run:
         settings: of the training.
         target: name of the column of labels.
         preparation: how images become inputs.
-        history: values by epoch: ``loss``, and ``validation`` where rows were held out.
+        history: values by epoch, such as ``loss``, and ``validation`` where rows were held out.
         seconds: that the training took.
         notes: what a reader of the results should know.
     """

@@ -39,6 +39,12 @@ class LabelledImages(NamedTuple):
         names = [self.names[place] for place in index.tolist()]
         return LabelledImages(self.images[index], self.labels[index], names)
 
+    def limited(self, count: int | None) -> LabelledImages:
+        """Return as many images at most, spread over the whole; all for ``None``."""
+        if count is None or count >= len(self.labels):
+            return self
+        return self.take(torch.linspace(0, len(self.labels) - 1, count).round().long())
+
 
 class ImageSource(Protocol):
     """Where images come from."""

@@ -11,7 +11,7 @@ from felbo.workflow.columns import columns_of, named_columns
 from felbo.workflow.errors import InputError
 from felbo.workflow.folder import Run, read_model
 from felbo.workflow.predicting import Rule
-from felbo.workflow.sources import open_table
+from felbo.workflow.sources import Form, open_table
 
 
 def predicted_chunks(
@@ -20,8 +20,7 @@ def predicted_chunks(
     source: str,
     rule: Rule | None,
     keep: list[str],
-    separator: str | None,
-    encoding: str,
+    form: Form,
     progress: Callable[[int], None],
     note: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
@@ -33,13 +32,12 @@ def predicted_chunks(
         source: table, folder of images or data set.
         rule: which predictions to withhold; ``None`` leaves the column out.
         keep: columns of the table that are copied.
-        separator: of a CSV file.
-        encoding: of a CSV file.
+        form: how a CSV file is written.
         progress: is told the number of predictions so far.
         note: is told what a user should know about the data.
     """
     done = 0
-    for kept, prediction in _chunks(folder, run, source, keep, separator, encoding, note):
+    for kept, prediction in _chunks(folder, run, source, keep, form, note):
         columns = columns_of([prediction])
         found = {**kept, **named_columns(columns, run.classes)}
         if len(found) < len(kept) + len(named_columns(columns, run.classes)):
@@ -56,8 +54,7 @@ def _chunks(
     run: Run,
     source: str,
     keep: list[str],
-    separator: str | None,
-    encoding: str,
+    form: Form,
     note: Callable[[str], None],
 ) -> Iterator[tuple[dict[str, Any], Prediction]]:
     model = read_model(folder)
@@ -66,13 +63,13 @@ def _chunks(
         from felbo.workflow.unseen import Unseen
 
         unseen = Unseen(model)
-        for chunk, prediction in predict_file(model, open_table(source, separator, encoding), keep):
+        for chunk, prediction in predict_file(model, open_table(source, form), keep):
             unseen.add(chunk)
             yield {name: chunk[name].to_numpy() for name in keep}, prediction
         for text in unseen.notes():
             note(text)
         return
-    from felbo.workflow.pictures import predict_images
+    from felbo.workflow.image_predicting import predict_images
 
     for names, prediction in predict_images(run, model, source):
         yield {"file": names}, prediction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from felbo.data import NAMES
 from felbo.workflow.errors import InputError
@@ -11,6 +11,20 @@ from felbo.workflow.errors import InputError
 if TYPE_CHECKING:
     from felbo.workflow.images import ImageSource
     from felbo.workflow.tables import TableFile
+
+
+class Form(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        separator: between columns; ``None`` for a comma, or a tab in .tsv files.
+        encoding: of the text.
+        decimal: mark in numbers; ``None`` for a point.
+    """
+
+    separator: str | None = None
+    encoding: str = "utf-8"
+    decimal: str | None = None
 
 
 def is_table(source: str) -> bool:
@@ -30,13 +44,13 @@ def is_table(source: str) -> bool:
     return True
 
 
-def open_table(source: str, separator: str | None, encoding: str) -> TableFile:
+def open_table(source: str, form: Form) -> TableFile:
     """Return a table in a file."""
     from felbo.workflow.tables import TableFile
 
     if not is_table(source):
         raise InputError(f"This run is about tables; {source} is none.")
-    return TableFile(Path(source), separator, encoding)
+    return TableFile(Path(source), *form)
 
 
 def open_images(source: str, size: int) -> ImageSource:

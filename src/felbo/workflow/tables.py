@@ -30,11 +30,13 @@ class TableFile:
         path: .csv, .tsv, .txt, .parquet or .npz.
         separator: of a CSV file; ``None`` for a comma, or a tab in .tsv files.
         encoding: of a CSV file.
+        decimal: mark in the numbers of a CSV file; ``None`` for a point.
     """
 
     path: Path
     separator: str | None = None
     encoding: str = "utf-8"
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if not self.path.is_file():
@@ -59,7 +61,7 @@ class TableFile:
 
     @property
     def _csv(self) -> CSV:
-        return CSV(self.path, self.separator, self.encoding)
+        return CSV(self.path, self.separator, self.encoding, self.decimal)
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""

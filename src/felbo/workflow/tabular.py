@@ -59,7 +59,7 @@ def train_table(
         target=target,
         classes=[_plain(label) for label in classifier.classes_],
         num_data=len(kept),
-        settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **settings},
+        settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **_used(classifier)},
         history=_history(classifier),
         notes=_notes(X.iloc[kept], unlabelled),
     )
@@ -83,7 +83,7 @@ def evaluate_rows(
     """Evaluate a classifier on rows with labels, and on rows from elsewhere.
 
     Without any, the rows themselves are taken, with every number moved by five of its standard
-    deviations.
+    deviations, up and down.
     """
     elsewhere = ood or far_away(classifier, X)
     learner = classifier.learner_
@@ -143,13 +143,21 @@ def predict_file(
 
 
 def far_away(classifier: FunctionSpaceClassifier, X: Any) -> dict[str, Any]:
-    """Return the rows with each number moved by five standard deviations of its column."""
+    """Return the rows with each number moved by five standard deviations of its column.
+
+    All up, and all down: where columns are correlated, these are the directions in which a
+    classifier is most sure of itself.
+    """
     numbers = numbers_of(classifier)
     if not numbers:
         return {}
-    moved = X.copy()
-    moved[numbers] = X[numbers] + FAR * X[numbers].std().fillna(0.0)
-    return {f"{FAR:g} deviations away": moved}
+    step = FAR * X[numbers].std().fillna(0.0)
+    found = {}
+    for name, sign in (("up", 1.0), ("down", -1.0)):
+        moved = X.copy()
+        moved[numbers] = X[numbers] + sign * step
+        found[f"{FAR:g} deviations {name}"] = moved
+    return found
 
 
 def names_of(classifier: FunctionSpaceClassifier) -> list[str]:
@@ -174,6 +182,14 @@ def _whole(run: Run) -> bool:
     return all(isinstance(label, int) for label in run.classes)
 
 
+def _used(classifier: FunctionSpaceClassifier) -> dict[str, Any]:
+    """Return the settings of a classifier that was made by the command line."""
+    of_the_run = ("random_state", "verbose", "device")
+    return {
+        name: value for name, value in classifier.get_params().items() if name not in of_the_run
+    }
+
+
 def _history(classifier: FunctionSpaceClassifier) -> dict[str, list[float]]:
     history = {"loss": list(classifier.loss_curve_)}
     scores = vars(classifier).get("validation_scores_")
@@ -187,6 +203,13 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     constant = [str(name) for name in X.columns if X[name].nunique(dropna=False) < 2]
     if constant:
         notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")
+    text = [name for name in X.columns if X[name].dtype == object]
+    names = [str(name) for name in text if X[name].nunique() > max(20, 0.5 * X[name].count())]
+    if names:
+        notes.append(
+            f"Columns of text with another value in most rows tell little about new rows: "
+            f"{', '.join(names)}. They can be left out with --drop."
+        )
     missing = int(X.isna().any(axis=1).sum())
     if missing:
         notes.append(f"{missing} of {len(X)} training rows have missing values.")

@@ -23,7 +23,7 @@ class Unseen:
         table = classifier.learner_.table
         names = list(classifier.feature_names_in_)
         columns = [names[position] for position in table.categories]
-        known = table._one_hot.categories_ if isinstance(table, TableEncoder) and columns else []
+        known = table.one_hot.categories_ if isinstance(table, TableEncoder) and columns else []
         self._known = {n: set(values) for n, values in zip(columns, known, strict=True)}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import felbo
-from felbo.lightning import concatenate
 from felbo.networks import mlp
+
+concatenate = felbo.Prediction.concatenate
 
 X = torch.randn(9, 2, generator=torch.Generator().manual_seed(2))
 
@@ -40,5 +41,5 @@ def test_what_does_not_belong_together_is_refused():
     with pytest.raises(ValueError, match="different models"):
         concatenate([direct, first])
     for wrong in ([], [X], X):
-        with pytest.raises(TypeError, match=r"trainer\.predict"):
+        with pytest.raises(TypeError, match="a list of"):
             concatenate(wrong)
