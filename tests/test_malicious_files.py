@@ -222,6 +222,16 @@ def test_weights_that_are_compressed(tmp_path):
         load_resnet_cifar(tmp_path / "bomb.th")
 
 
+def test_weights_with_a_flipped_bit(tmp_path):
+    path = tmp_path / "w.th"
+    torch.save({"state_dict": {"a": torch.full((10,), 1.5)}}, path)
+    content = path.read_bytes()
+    place = content.index(torch.full((10,), 1.5).numpy().tobytes())
+    path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
+    with pytest.raises(SavedFileError, match="does not have its checksum"):
+        load_resnet_cifar(path)
+
+
 def test_a_saved_model_is_no_pickle(tmp_path, trace):
     (tmp_path / "m").write_bytes(pickle.dumps(Payload(trace)))
     torch.save(Payload(trace), tmp_path / "n")

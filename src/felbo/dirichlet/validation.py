@@ -55,7 +55,9 @@ def check_simplex(probs: Tensor) -> None:
         return
     # NaN and infinities propagate to the sums, so one matmul, one reduction and one comparison
     # cover every case; the bad index is searched for only after a failure.
-    sums = probs.detach() @ probs.new_ones(probs.shape[-1])
+    # Under autocast the matmul would have 8 bits.
+    with torch.autocast(probs.device.type, enabled=False):
+        sums = probs.detach() @ probs.new_ones(probs.shape[-1])
     if bool(((sums - 1).abs().amax() <= SUM_TOLERANCE) & (probs.amin() >= 0)):
         return
     bad = ~(probs >= 0) | probs.isinf()

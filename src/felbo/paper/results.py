@@ -100,14 +100,17 @@ def read_summaries(path: Path) -> list[Summary]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        DamagedTableError: a column is missing, or a value is no number.
+        DamagedTableError: a column is missing, a value is no number, or there are no rows.
     """
     name = path.stem.replace("_", "-")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; run `felbo reproduce {name}` first.")
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return [_summary(row) for row in csv.DictReader(file, strict=True)]
+            found = [_summary(row) for row in csv.DictReader(file, strict=True)]
+        if not found:
+            raise ValueError("it has no rows")
+        return found
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DamagedTableError(
