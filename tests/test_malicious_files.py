@@ -127,6 +127,14 @@ def test_npy_with_objects(tmp_path, trace):
         open_npy(tmp_path / "fog.npy", dataset_info("cifar10"))
 
 
+@pytest.mark.parametrize("change", [(b"}", b"("), (b"(", b"["), (b"'", b"\x00")])
+def test_npy_with_a_header_that_is_no_python(change, tmp_path):
+    content = npy_header((4,)).replace(*change) + bytes(32)
+    (tmp_path / "fog.npy").write_bytes(content)
+    with pytest.raises(CorruptDataError):
+        open_npy(tmp_path / "fog.npy", dataset_info("cifar10"))
+
+
 # Publishers' files
 
 

@@ -26,10 +26,11 @@ from benchmarks.torture.trainings import Training
 from felbo.cli import app
 from felbo.data.archive import extract_expected
 from felbo.data.cifar import parse_cifar_batch
+from felbo.data.corruptions.layout import _open as open_npy
 from felbo.data.corruptions.manifest import MANIFEST, Manifest
 from felbo.data.idx import parse_idx
 from felbo.data.integrity import check_bytes
-from felbo.data.registry import DataFile
+from felbo.data.registry import DataFile, dataset_info
 from felbo.evaluation import Prediction
 from felbo.networks.resnet_cifar import load_resnet_cifar, resnet_cifar
 from felbo.paper.cells import Cell, read_cell
@@ -62,11 +63,18 @@ def _models(folder: Path) -> dict[str, Reader]:
 
     model = felbo.load(folder / "model")
     felbo.predict(model, torch.randn(20, 2), seed=0).save(folder / "prediction.npz")
-    network = resnet_cifar(20)
-    torch.save({"state_dict": network.state_dict()}, folder / "weights.th")
+    torch.save({"state_dict": resnet_cifar(20).state_dict()}, folder / "weights.th")
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    classifier = felbo.FunctionSpaceClassifier(epochs=1, random_state=0)
+    felbo.save(classifier.fit(rows, rows[:, 0] > 0), folder / "classifier")
     return {
         "saved model": Reader(
             folder / "model", lambda path: repr(felbo.load(path).state_dict()), exact=True
+        ),
+        "saved classifier": Reader(
+            folder / "classifier",
+            lambda path: felbo.load(path).predict_proba(rows[:3]).tolist(),
+            exact=True,
         ),
         "checkpoint, with its history": Reader(newest, resumed, exact=True),
         "trained weights": Reader(
@@ -87,14 +95,21 @@ def _tables(folder: Path) -> dict[str, Reader]:
     frame.to_parquet(folder / "t.parquet")
     np.savez_compressed(folder / "t.npz", a=frame["a"], b=frame["b"])
     checked = {"csv.gz", "csv.bz2", "csv.xz", "csv.zip", "npz"}
+    suffixes = "csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zip", "parquet", "npz"
+    ways = {"": _table, ", in chunks": _chunks}
     return {
-        f"table, .{suffix}": Reader(folder / f"t.{suffix}", _table, exact=suffix in checked)
-        for suffix in ("csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zip", "parquet", "npz")
+        f"table, .{suffix}{way}": Reader(folder / f"t.{suffix}", read, exact=suffix in checked)
+        for suffix in suffixes
+        for way, read in ways.items()
     }
 
 
 def _table(path: Path) -> str:
     return str(TableFile(path).read().to_csv())
+
+
+def _chunks(path: Path) -> list[str]:
+    return [str(chunk.to_csv()) for chunk in TableFile(path).chunks(["a", "b"], ["a", "b"], rows=7)]
 
 
 def _images(folder: Path) -> dict[str, Reader]:
@@ -122,6 +137,8 @@ def _published(folder: Path) -> dict[str, Reader]:
     Image.effect_noise((24, 24), 50).save(stream, format="PNG")
     for name, content in (("idx.gz", idx), ("batch", cifar), ("frost.png", stream.getvalue())):
         (folder / name).write_bytes(content)
+    np.save(folder / "fog.npy", rows)
+    info = dataset_info("cifar10")
     with tarfile.open(folder / "sets.tar.gz", "w:gz") as tar:
         tar.add(folder / "batch", "sets/batch")
 
@@ -149,6 +166,9 @@ def _published(folder: Path) -> dict[str, Reader]:
         ),
         "batch of CIFAR, hash not checked": Reader(folder / "batch", _batch, exact=False),
         "IDX, batch or frost, by its hash": hashed("frost.png"),
+        "corrupted CIFAR": Reader(
+            folder / "fog.npy", lambda path: open_npy(path, info).tolist(), exact=False
+        ),
         "archive of CIFAR": Reader(folder / "sets.tar.gz", unpacked, exact=True),
     }
 

@@ -34,6 +34,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MeanField": lambda: felbo.MeanField(_network()),
     "Radial": lambda: felbo.Radial(_network()),
     "Rank1": lambda: felbo.Rank1(_network(), members=2),
+    "ConcentrationNetwork": lambda: felbo.ConcentrationNetwork(_network()),
 }
 OPTIMISERS: dict[str, Any] = {
     "Adam": None,
@@ -100,7 +101,11 @@ class Training:
         felbo.seed_everything(0)
         model = MODELS[self.model]()
         points = POINTS[self.points]()
-        objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(CLASSES), 64, measurement=points)
+        objective: Any = felbo.FunctionSpaceELBO(
+            felbo.UniformPrior(CLASSES), 64, measurement=points
+        )
+        if self.model == "ConcentrationNetwork":
+            objective = felbo.Evidential(annealing_steps=9)  # which counts steps
         scheduler, step = SCHEDULES[self.schedule]
         x = torch.randn(80, 2, generator=_generator())
         y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
