@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from felbo.cli import app
 from felbo.paper import engines
-from felbo.paper.attempts import TRIES, WorkerDiedError
+from felbo.paper.attempts import TRIES, WorkerDiedError, attempt, mark_of
+from felbo.paper.cells import cells
 from felbo.paper.engines import EngineError
 from felbo.paper.results import Observation
 from felbo.paper.runner import reproduce
@@ -95,11 +96,8 @@ def test_a_killed_worker_changes_no_result(tmp_path, engine, capsys):
     assert not list((tmp_path / "runs").rglob("*.part"))
 
 
-@pytest.mark.parametrize(
-    "engine",
-    ["local", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ray", "dask"))],
-    indirect=True,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["local", "ray", "dask"], indirect=True)
 def test_a_cell_that_kills_every_worker_ends_the_study(tmp_path, engine):
     (tmp_path / "log").mkdir()
     study = make_study(tmp_path / "log", dies=[("b", 0)], times=99)
@@ -109,6 +107,29 @@ def test_a_cell_that_kills_every_worker_ends_the_study(tmp_path, engine):
     # The same command starts with new attempts.
     outcome = run_in(tmp_path, make_study(tmp_path / "log"), engine)
     assert {s.seeds for s in outcome.summaries} == {3}
+
+
+def test_attempts_are_counted_and_limited(tmp_path, monkeypatch):
+    study = make_study(tmp_path)
+    (cell,) = cells(study, ["a"], 1, "paper", tmp_path)
+    monkeypatch.setattr("felbo.paper.attempts.run_cell", lambda study, cell: None)
+    mark = mark_of(cell)
+    mark.parent.mkdir(parents=True)
+    for died in range(TRIES):
+        mark.write_bytes(b"." * died)
+        assert attempt(study, cell) == died + 1
+        assert not mark.exists()
+    mark.write_bytes(b"." * TRIES)
+    with pytest.raises(WorkerDiedError, match=r"3 workers died while they computed .*a-0\.json"):
+        attempt(study, cell)
+
+
+def test_an_error_in_a_cell_is_no_death_of_a_worker(tmp_path):
+    study = make_study(tmp_path)  # which refuses to be computed in this process
+    (cell,) = cells(study, ["a"], 1, "paper", tmp_path)
+    for _ in range(TRIES + 1):
+        with pytest.raises(AssertionError, match="computed in the process of the study"):
+            attempt(study, cell)
 
 
 def test_processes_that_die_outside_of_cells_are_not_started_forever(tmp_path, monkeypatch):
