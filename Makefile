@@ -32,7 +32,7 @@ test: $(VENV)/.installed  ## every test that takes less than a minute
 test-slow: $(VENV)/.installed  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-torture: $(VENV)/.installed  ## kills and damaged files, with a table of what was survived
+torture: $(VENV)/.installed  ## kills, damaged files, hostile numbers and memory, with a table of what was survived
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.torture
 
 check: $(VENV)/.installed  ## lint, format, types, room order

@@ -111,6 +111,19 @@ def test_npz_that_unpacks_to_too_much(tmp_path):
         wide.columns()
 
 
+def test_npz_that_hides_an_array_in_a_comment(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.zeros(3), b=np.zeros(3))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    first = content.index(b"PK\x01\x02")  # in the directory at the end of the archive
+    content[first + 32] = 200  # length of the comment
+    (tmp_path / "a.npz").write_bytes(content)
+    assert len(zipfile.ZipFile(tmp_path / "a.npz").infolist()) == 1
+    with pytest.raises(ValueError, match="lists 1 arrays, and should list 2"):
+        read_npz(tmp_path / "a.npz")
+    with pytest.raises(InputError, match="lists 1 arrays, and should list 2"):
+        TableFile(tmp_path / "a.npz").read()
+
+
 @pytest.mark.parametrize("dtype", ["|V0", "|S0", "|V8", [("a", "<f8")]])
 def test_npz_of_strange_types(dtype, tmp_path):
     path = npz(tmp_path / "a.npz", probs=npy_header((10**9, 2), dtype))
@@ -123,6 +136,14 @@ def test_npy_with_objects(tmp_path, trace):
     with pytest.raises(CorruptDataError):
         open_npy(tmp_path / "fog.npy", dataset_info("cifar10"))
     (tmp_path / "fog.npy").write_bytes(npy_header((10**12,)))
+    with pytest.raises(CorruptDataError):
+        open_npy(tmp_path / "fog.npy", dataset_info("cifar10"))
+
+
+@pytest.mark.parametrize("change", [(b"}", b"("), (b"(", b"["), (b"'", b"\x00")])
+def test_npy_with_a_header_that_is_no_python(change, tmp_path):
+    content = npy_header((4,)).replace(*change) + bytes(32)
+    (tmp_path / "fog.npy").write_bytes(content)
     with pytest.raises(CorruptDataError):
         open_npy(tmp_path / "fog.npy", dataset_info("cifar10"))
 
@@ -220,6 +241,16 @@ def test_weights_that_are_compressed(tmp_path):
             target.writestr(name, source.read(name))
     with pytest.raises(SavedFileError, match="is compressed"):
         load_resnet_cifar(tmp_path / "bomb.th")
+
+
+def test_weights_with_a_flipped_bit(tmp_path):
+    path = tmp_path / "w.th"
+    torch.save({"state_dict": {"a": torch.full((10,), 1.5)}}, path)
+    content = path.read_bytes()
+    place = content.index(torch.full((10,), 1.5).numpy().tobytes())
+    path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
+    with pytest.raises(SavedFileError, match="does not have its checksum"):
+        load_resnet_cifar(path)
 
 
 def test_a_saved_model_is_no_pickle(tmp_path, trace):
@@ -337,6 +368,22 @@ def test_a_parquet_file_with_too_many_values(tmp_path, monkeypatch):
     pd.DataFrame({"a": np.zeros(2000)}).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="2,000 values"):
         TableFile(tmp_path / "a.parquet").read()
+
+
+def test_a_parquet_file_with_a_flipped_bit(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path, values = tmp_path / "a.parquet", np.arange(1000.0)
+    table = pyarrow.table({"a": values})
+    settings = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pyarrow.parquet.write_table(table, path, **settings)
+    assert TableFile(path).read()["a"].tolist() == values.tolist()
+    content = bytearray(path.read_bytes())
+    content[content.index(values.tobytes()) + 4000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        TableFile(path).read()
 
 
 # Images

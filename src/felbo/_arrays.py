@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from pathlib import Path
@@ -12,6 +13,8 @@ from numpy.lib import format as npy
 
 # Bytes of all arrays of a file that is read as a whole.
 LARGEST = 4 << 30
+# Bytes of the last record of an archive, with the longest comment.
+LAST_RECORD = 22 + 0xFFFF
 
 
 def read_npz(path: Path, largest: int = LARGEST) -> dict[str, np.ndarray[Any, Any]]:
@@ -31,7 +34,7 @@ def read_npz(path: Path, largest: int = LARGEST) -> dict[str, np.ndarray[Any, An
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+            members = members_of(archive, path)
             size = sum(member.file_size for member in members)
             if size > largest:
                 raise ValueError(f"its arrays have {size:,} bytes, more than {largest:,}")
@@ -43,6 +46,27 @@ def read_npz(path: Path, largest: int = LARGEST) -> dict[str, np.ndarray[Any, An
     # A damaged archive can fail in the module for zip files with any exception.
     except Exception as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def members_of(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
+    """Return the members of an archive.
+
+    A flipped bit in the length of a comment hides the members after it, and :mod:`zipfile` does not
+    compare their number with the one in the last record of the file.
+
+    Raises:
+        ValueError: if members are missing.
+    """
+    members = archive.infolist()
+    with path.open("rb") as file:
+        file.seek(-min(path.stat().st_size, LAST_RECORD), io.SEEK_END)
+        end = file.read()
+    place = end.rfind(b"PK\x05\x06")
+    count = int.from_bytes(end[place + 10 : place + 12], "little")
+    # Larger numbers are in another record.
+    if count != len(members) and count != 0xFFFF:
+        raise ValueError(f"it lists {len(members)} arrays, and should list {count}")
+    return members
 
 
 def read_header(

@@ -6,7 +6,14 @@ import statistics
 import numpy as np
 import pytest
 
-from felbo.paper.results import Raw, Summary, read_summaries, summarise, write_csv
+from felbo.paper.results import (
+    DamagedTableError,
+    Raw,
+    Summary,
+    read_summaries,
+    summarise,
+    write_csv,
+)
 
 
 def rows(values, metric="ece", model="MAP", shift=10.0):
@@ -58,3 +65,24 @@ def test_summaries_survive_a_file(tmp_path):
 def test_a_missing_table_says_what_to_run(tmp_path):
     with pytest.raises(FileNotFoundError, match="felbo reproduce rotated-mnist"):
         read_summaries(tmp_path / "rotated_mnist.csv")
+
+
+HEADER = "experiment,metric,model,shift,mean,standard_error,seeds,p10,median,p90"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"experiment,metric,model\ntoy,nll,MAP\n",
+        f"{HEADER}\ntoy,nll,MAP,0,1.5\n".encode(),
+        f"{HEADER}\ntoy,nll,MAP,0,1.5,0.1,three,1,1,1\n".encode(),
+        f"{HEADER}\ntoy,nll,MAP,\xff,1.5,0.1,3,1,1,1\n".encode("latin-1"),
+        HEADER.encode(),
+        b"",
+    ],
+    ids=["columns", "cut", "no number", "no text", "no rows", "empty"],
+)
+def test_damaged_tables_are_refused(content, tmp_path):
+    (tmp_path / "toy.csv").write_bytes(content)
+    with pytest.raises(DamagedTableError, match="felbo reproduce toy"):
+        read_summaries(tmp_path / "toy.csv")

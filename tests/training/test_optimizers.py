@@ -191,3 +191,10 @@ def test_the_state_of_an_optimiser_goes_on():
         fit(model, data(), optimizer=made, epochs=2)
     fit(twin, data(), optimizer=torch.optim.Adam, epochs=4)
     torch.testing.assert_close(state(model)["network.1.weight"], state(twin)["network.1.weight"])
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("optimizer", [None, torch.optim.SGD])
+def test_impossible_learning_rates_are_refused(rate, optimizer):
+    with pytest.raises(felbo.errors.SettingError, match="learning_rate must be a number ≥ 0"):
+        fit(felbo.MAP(network()), data(), learning_rate=rate, optimizer=optimizer)

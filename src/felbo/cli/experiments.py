@@ -29,6 +29,9 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="Number of seeds.", min=1)] = None,
     models: Annotated[str | None, typer.Option(help="Comma-separated subset of models.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes, one torch thread each.", min=1)] = 1,
+    engine: Annotated[
+        str, typer.Option(help="local, or the cluster that computes: ray or dask.")
+    ] = "local",
     results: Annotated[Path, typer.Option(help="Folder of tables and figures.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder of finished cells.")] = Path("runs"),
     dry_run: Annotated[
@@ -43,7 +46,7 @@ def reproduce(
     from felbo.studies import catalogue
 
     if name in catalogue.PICTURES:
-        if preset != "paper" or seeds is not None or models is not None:
+        if preset != "paper" or engine != "local" or seeds is not None or models is not None:
             raise typer.BadParameter(
                 f"{name} is a picture of a single run: it takes --jobs and --results only."
             )
@@ -65,6 +68,7 @@ def reproduce(
             models=chosen,
             seeds=seeds,
             jobs=jobs,
+            engine=engine,
             results=results,
             runs=runs,
         )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from felbo.errors import ShapeError
+
 
 def log_normalizer(concentration: Tensor) -> Tensor:
     r"""Logarithm of the normaliser, :math:`\sum_k \ln\Gamma(\alpha_k) - \ln\Gamma(z)`.
@@ -75,7 +77,7 @@ def _log_normalizer(alpha: Tensor) -> Tensor:
 def _check_classes(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
     # Broadcasting a single class against K would silently give a wrong result.
     if value.shape[-1:] != other.shape[-1:]:
-        raise ValueError(
+        raise ShapeError(
             f"{name} and {other_name} must have the same number of classes in their last "
             f"dimension, got shapes {list(value.shape)} and {list(other.shape)}."
         )

@@ -14,6 +14,7 @@ from torch import Tensor
 from felbo.dirichlet.free import check_has_maximum, newton_step, solve_concentration
 from felbo.dirichlet.precision import TINY, Solution, solve
 from felbo.dirichlet.validation import check_bracket, check_draws, check_simplex, check_spread
+from felbo.errors import SettingError
 
 DEFAULT_MAX_PRECISION = 1e8
 
@@ -52,7 +53,7 @@ def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
         tensor([0.7500, 0.2500])
     """
     if not 0 <= smoothing <= 1:
-        raise ValueError(f"smoothing must lie in [0, 1], got {smoothing}.")
+        raise SettingError(f"smoothing must lie in [0, 1], got {smoothing}.")
     return probs * (1 - smoothing) + smoothing / probs.shape[-1]
 
 
@@ -131,10 +132,10 @@ def fit(
     check_draws(probs)
     if mean == "free":
         if min_precision is not None or max_precision is not None:
-            raise ValueError("mean='free' has no bracket: omit min_precision and max_precision.")
+            raise SettingError("mean='free' has no bracket: omit min_precision and max_precision.")
         return _fit_free(probs, differentiable, validate)
     if probs.shape[0] == 1 and max_precision is None:
-        raise ValueError(
+        raise SettingError(
             "one draw has no spread to fit a precision to: pass at least M = 2 draws, "
             "or max_precision, which is then the precision (the number of training examples, say)."
         )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from felbo.dirichlet.precision import Solution
+from felbo.errors import DataError
 
 MAX_ITERATIONS = 200
 TOLERANCE = 1e-9
@@ -64,11 +65,11 @@ def check_has_maximum(mean_log: Tensor) -> None:
     By Jensen's inequality :math:`\sum_k e^{\bar l_k} \le 1`, with equality if all draws are equal.
     """
     if not bool(mean_log.isfinite().all()):
-        raise ValueError(
+        raise DataError(
             "A draw is zero for some class: smooth the draws before a fit with mean='free'."
         )
     if bool((mean_log.exp().sum(-1) >= 1.0 - 1e-13).any()):
-        raise ValueError(
+        raise DataError(
             "All draws of some item agree: a fit with mean='free' has no maximum there. Take "
             "mean='draws' with max_precision, or at least two different draws."
         )

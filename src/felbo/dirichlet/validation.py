@@ -7,15 +7,17 @@ import math
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
+
 # Loose enough for the rounding of a float32 softmax over thousands of classes.
 SUM_TOLERANCE = 1e-4
 
 
 def _check_dtype(name: str, value: Tensor) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
+        raise InputTypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
     if value.dtype not in (torch.float32, torch.float64):
-        raise TypeError(
+        raise InputTypeError(
             f"{name} must be float32 or float64, got {value.dtype}; convert it with {name}.float()."
         )
 
@@ -24,14 +26,14 @@ def check_draws(probs: Tensor) -> None:
     """Raise unless draws are a float32 or float64 tensor ``[M, ..., K]``, M >= 1 and K >= 2."""
     _check_dtype("probs", probs)
     if probs.ndim < 2:
-        raise ValueError(
+        raise ShapeError(
             "probs must have shape [M, ..., K] (draws first, classes last), "
             f"got {list(probs.shape)} with {probs.ndim} dimension(s)."
         )
     if probs.shape[0] < 1:
-        raise ValueError(f"probs must hold at least one draw, got shape {list(probs.shape)}.")
+        raise ShapeError(f"probs must hold at least one draw, got shape {list(probs.shape)}.")
     if probs.shape[-1] < 2:
-        raise ValueError(
+        raise ShapeError(
             f"probs must have K >= 2 classes in its last dimension, got K = {probs.shape[-1]}."
         )
 
@@ -41,7 +43,7 @@ def check_spread(mean: Tensor, spread: Tensor) -> None:
     _check_dtype("mean", mean)
     _check_dtype("spread", spread)
     if mean.ndim < 1 or mean.shape[-1] < 2 or spread.shape != mean.shape[:-1]:
-        raise ValueError(
+        raise ShapeError(
             "mean must have shape [..., K] with K >= 2, and spread one number per item, [...]; "
             f"got {list(mean.shape)} and {list(spread.shape)}."
         )
@@ -53,18 +55,20 @@ def check_simplex(probs: Tensor) -> None:
         return
     # NaN and infinities propagate to the sums, so one matmul, one reduction and one comparison
     # cover every case; the bad index is searched for only after a failure.
-    sums = probs.detach() @ probs.new_ones(probs.shape[-1])
+    # Under autocast the matmul would have 8 bits.
+    with torch.autocast(probs.device.type, enabled=False):
+        sums = probs.detach() @ probs.new_ones(probs.shape[-1])
     if bool(((sums - 1).abs().amax() <= SUM_TOLERANCE) & (probs.amin() >= 0)):
         return
     bad = ~(probs >= 0) | probs.isinf()
     if bool(bad.any()):
         index = tuple(bad.nonzero()[0].tolist())
-        raise ValueError(
+        raise DataError(
             "probs must be finite and not negative, "
             f"got {probs[index].item()} at index {list(index)} (draw first, class last)."
         )
     index = tuple(((sums - 1).abs() > SUM_TOLERANCE).nonzero()[0].tolist())
-    raise ValueError(
+    raise DataError(
         f"probs must sum to one over the last dimension (within {SUM_TOLERANCE}), "
         f"got {sums[index].item()} at index {list(index)}; pass probabilities, not logits."
     )
@@ -73,11 +77,11 @@ def check_simplex(probs: Tensor) -> None:
 def check_bracket(min_precision: float, max_precision: float) -> None:
     """Raise unless the precision bracket satisfies ``0 < min <= max < inf``."""
     if not (0 < min_precision < math.inf):
-        raise ValueError(f"min_precision must be positive and finite, got {min_precision}.")
+        raise SettingError(f"min_precision must be positive and finite, got {min_precision}.")
     if not (0 < max_precision < math.inf):
-        raise ValueError(f"max_precision must be positive and finite, got {max_precision}.")
+        raise SettingError(f"max_precision must be positive and finite, got {max_precision}.")
     if min_precision > max_precision:
-        raise ValueError(
+        raise SettingError(
             "min_precision must not exceed max_precision, "
             f"got {min_precision} > {max_precision} (min_precision is K unless given)."
         )

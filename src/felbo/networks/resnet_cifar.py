@@ -119,7 +119,10 @@ def load_resnet_cifar(path: str | os.PathLike[str]) -> nn.Sequential:
 
 
 def _check_stored(path: str | os.PathLike[str]) -> None:
-    """Raise if an archive is compressed: torch writes none, and a small one could fill the memory.
+    """Raise if an archive is compressed or damaged.
+
+    torch compresses nothing, and a small archive could fill the memory. It also reads members
+    without a look at their checksums.
 
     Raises:
         ValueError: names the member.
@@ -129,6 +132,9 @@ def _check_stored(path: str | os.PathLike[str]) -> None:
             for member in archive.infolist():
                 if member.compress_type != zipfile.ZIP_STORED:
                     raise ValueError(f"{member.filename} is compressed")
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise ValueError(f"{damaged} does not have its checksum")
 
 
 def _read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:

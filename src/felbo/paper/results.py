@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from felbo._files import write_atomically
+from felbo.errors import FelboError
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
@@ -90,24 +91,35 @@ def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     write_atomically(path, text.getvalue())
 
 
+class DamagedTableError(FelboError, ValueError):
+    """A table of results cannot be read."""
+
+
 def read_summaries(path: Path) -> list[Summary]:
-    """Read summaries from a file written by :func:`write_csv`."""
+    """Read summaries from a file written by :func:`write_csv`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedTableError: a column is missing, a value is no number, or there are no rows.
+    """
+    name = path.stem.replace("_", "-")
     if not path.exists():
-        name = path.stem.replace("_", "-")
         raise FileNotFoundError(f"{path} does not exist; run `felbo reproduce {name}` first.")
-    with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Summary(
-                row["experiment"],
-                row["metric"],
-                row["model"],
-                float(row["shift"]),
-                float(row["mean"]),
-                float(row["standard_error"]),
-                int(row["seeds"]),
-                float(row["p10"]),
-                float(row["median"]),
-                float(row["p90"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            found = [_summary(row) for row in csv.DictReader(file, strict=True)]
+        if not found:
+            raise ValueError("it has no rows")
+        return found
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DamagedTableError(
+            f"{path} is damaged ({reason}). `felbo reproduce {name}` writes it anew."
+        ) from error
+
+
+def _summary(row: dict[str, str]) -> Summary:
+    numbers = ("shift", "mean", "standard_error", "p10", "median", "p90")
+    shift, mean, error, p10, median, p90 = (float(row[name]) for name in numbers)
+    names = row["experiment"], row["metric"], row["model"]
+    return Summary(*names, shift, mean, error, int(row["seeds"]), p10, median, p90)

@@ -1,4 +1,4 @@
-"""Run the cells of a study, optionally in parallel, and write tables and figure."""
+"""Run the cells of a study with an engine, and write tables and figure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-import joblib
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from felbo import data
 from felbo._files import remove_parts, require_writable
@@ -21,12 +19,12 @@ from felbo.paper.cells import (
     OutdatedCellError,
     cells,
     read_cell,
-    run_cell,
     stored_cells,
 )
+from felbo.paper.engines import compute, require_engine
+from felbo.paper.progress import following
 from felbo.paper.results import Raw, Summary, summarise, write_csv
 from felbo.paper.study import Study
-from felbo.paper.threads import one_thread
 
 
 class RequestError(FelboError, ValueError):
@@ -48,6 +46,7 @@ def reproduce(
     models: list[str] | None = None,
     seeds: int | None = None,
     jobs: int = 1,
+    engine: str = "local",
     results: Path = Path("results"),
     runs: Path = Path("runs"),
 ) -> Outcome:
@@ -63,17 +62,23 @@ def reproduce(
         models: a subset of the study's models; the table keeps the finished cells of the others.
         seeds: number of seeds; ``None`` takes the preset's.
         jobs: processes, each with one torch thread.
+        engine: ``"local"`` for processes of this machine, ``"ray"`` or ``"dask"`` for a cluster:
+            the one that is configured, otherwise one of ``jobs`` processes that is started here.
         results: folder of tables and figures.
         runs: folder of the cells' files.
 
     Raises:
         RequestError: unknown preset or model, or ``jobs`` below 1.
+        felbo.paper.engines.EngineError: the engine is unknown or not installed, or its cluster
+            cannot be used.
+        felbo.paper.attempts.WorkerDiedError: workers died at every attempt at a cell.
         felbo.data.MissingDataError: a data set is missing and cannot be downloaded.
         felbo._files.OutputFolderError: a folder cannot be written to.
     """
     wanted = requested_cells(study, preset, models, seeds, runs)
     if jobs < 1:
         raise RequestError(f"jobs must be at least 1, got {jobs}.")
+    require_engine(engine)
     home = results if preset == "paper" else results / preset
     kept = runs / study.key / preset
     for folder, stem in ((home, study.key), (kept, "")):
@@ -84,7 +89,7 @@ def reproduce(
     pending = [cell for cell in wanted if cell.path not in done]
     if pending:
         _look_for_data(study)
-    _run(study, pending, jobs)
+    _run(study, pending, engine, jobs)
     return collect(study, preset, home, runs)
 
 
@@ -150,25 +155,11 @@ def _look_for_data(study: Study) -> None:
             data.load(name, split)
 
 
-def _run(study: Study, pending: list[Cell], jobs: int) -> None:
-    """Compute cells; the progress bar advances by their relative cost."""
-    with _bar() as bar:
-        total = sum(study.models[cell.model] for cell in pending)
-        task = bar.add_task(study.name, total=total, cells=f"0/{len(pending)} cells", left="")
-        work = (joblib.delayed(_worker)(study, cell) for cell in pending)
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        for done, cost in enumerate(parallel(work), start=1):
-            bar.update(task, advance=cost, cells=f"{done}/{len(pending)} cells")
-            current = bar.tasks[0]
-            if current.elapsed and not current.finished:
-                left = current.elapsed * (total - current.completed) / current.completed
-                bar.update(task, left=f"about {left / 60:.0f} min left")
-
-
-def _worker(study: Study, cell: Cell) -> float:
-    with one_thread():
-        run_cell(study, cell)
-    return study.models[cell.model]
+def _run(study: Study, pending: list[Cell], engine: str, jobs: int) -> None:
+    if not pending:
+        return
+    with following(study, pending) as bar:
+        compute(study, pending, engine, jobs, tell=lambda text: bar.print(f"{escape(text)}."))
 
 
 def _check_models(study: Study, models: list[str] | None) -> list[str]:
@@ -176,13 +167,3 @@ def _check_models(study: Study, models: list[str] | None) -> list[str]:
     if unknown:
         raise RequestError(f"No model {unknown} in {study.name}; there are {list(study.models)}.")
     return models or list(study.models)
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[cells]}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )

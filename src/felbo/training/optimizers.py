@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from felbo.errors import SettingError
 from felbo.objectives.checks import check_choice
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -32,10 +34,13 @@ def make_optimizer(
         learning_rate: of Adam or of an optimiser class; ``None`` is 1e-3.
 
     Raises:
+        SettingError: if the learning rate is negative, infinite or NaN.
         ValueError: if the optimiser holds no parameter of the model, or if a learning rate is given
             beside an optimiser that has its own.
     """
     rate = LEARNING_RATE if learning_rate is None else learning_rate
+    if not 0.0 <= rate < math.inf:
+        raise SettingError(f"learning_rate must be a number ≥ 0, got {rate}.")
     if given is None:
         # The fused kernel, on devices that support it.
         fused = {p.device.type for p in model.parameters()} <= {"cpu", "cuda"}

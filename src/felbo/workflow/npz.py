@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from felbo._arrays import read_header
+from felbo._arrays import members_of, read_header
 from felbo.workflow.errors import InputError
 
 # A file of a few kilobytes can name billions.
@@ -60,7 +60,7 @@ def npz_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
 def _members(path: Path, stack: ExitStack) -> list[_Member]:
     try:
         archive = stack.enter_context(zipfile.ZipFile(path))
-        found = [_opened(archive, member, stack) for member in archive.infolist()]
+        found = [_opened(archive, member, stack) for member in members_of(archive, path)]
     # A damaged archive can fail in the module for zip files with any exception.
     except Exception as error:
         raise InputError(f"{path} cannot be read as an NPZ file: {error}") from error

@@ -51,7 +51,8 @@ def pyarrow() -> Any:
 def _open(path: Path) -> Any:
     arrow = pyarrow()
     try:
-        file = arrow.parquet.ParquetFile(path)
+        # Checksums are compared where the writer made some.
+        file = arrow.parquet.ParquetFile(path, page_checksum_verification=True)
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is no Parquet file, or it is damaged: {error}") from error
     values = file.metadata.num_rows * file.metadata.num_columns

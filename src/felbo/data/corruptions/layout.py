@@ -97,9 +97,13 @@ def _open(path: Path, info: DatasetInfo) -> np.ndarray[Any, Any]:
     try:
         # Memory-mapped: a file has 154 MB, of which at most one severity is read.
         array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    # A damaged header can fail in the parser of numpy or of Python, with any exception.
+    except Exception as error:
         raise CorruptDataError(
-            path, expected="a whole .npy array", came=str(error), remedy=_remedy(info)
+            path,
+            expected="a whole .npy array",
+            came=f"{type(error).__name__}: {error}",
+            remedy=_remedy(info),
         ) from error
     return array
 
