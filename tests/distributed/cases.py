@@ -170,6 +170,13 @@ class Cases:
     def members_likelihood_only(self):
         return trained(self.ensemble(), self.fabric, felbo.NegativeLogLikelihood())
 
+    def statistics_of_members(self):
+        model = self.ensemble(batch_normalised)
+        result = trained(model, self.fabric, batch_size=None, epochs=1)
+        whole = model.gather() if self.grid else model
+        result["buffers"] = torch.cat([b.double().flatten() for b in whole.buffers()])
+        return result
+
 
 class MemberCases(Cases):
     """Cases with random points: equal to one process if the batch itself is not divided."""
@@ -206,6 +213,7 @@ def failures(fabric, grid):
         "one process": lambda: trained(dropping, None),
         "few members": lambda: ShardedEnsemble(network, 1, grid),
         "inputs": lambda: trained(dropping, fabric, augment=differing),
+        "wrapped": lambda: trained(felbo.TemperedMean(dropping, 2.0), fabric),
         "lbfgs": lambda: trained(dropping, fabric, optimizer=torch.optim.LBFGS),
         "grid": lambda: Grid(3),
     }
@@ -233,9 +241,8 @@ def main(folder, member_ranks=None):
     fabric.launch()
     grid = Grid(member_ranks, timeout=TIMEOUT)
     kind = Cases if grid.data_ranks > 1 else MemberCases
-    found = kind(fabric, grid).results(
-        *(["members_"] if member_ranks else ["data_", "members_", "statistics_"])
-    )
+    wanted = ALL if member_ranks is None else ("members_", "statistics_of_members")
+    found = kind(fabric, grid).results(*wanted)
     if member_ranks is None:
         found["failures"] = failures(fabric, grid)
     torch.save(found, Path(folder) / f"{fabric.global_rank}.pt")

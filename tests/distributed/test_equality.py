@@ -110,6 +110,12 @@ def test_the_first_process_gives_its_running_statistics_to_all(two, reference):
     torch.testing.assert_close(first["buffers"], expected, rtol=1e-6, atol=1e-6)
 
 
+def test_members_with_batch_norm_see_the_whole_batch(two, reference):
+    name = "statistics_of_members"
+    for found in two:
+        check_equal(found[name], reference[name])
+
+
 def test_random_numbers_of_members_leave_the_processes_in_step(two):
     first, second = (found["failures"]["dropout"] for found in two)
     assert torch.equal(first, second)
@@ -131,6 +137,7 @@ def test_a_loss_that_is_not_finite_in_one_process_stops_both(two):
         ("one process", "SettingError", "pass fabric="),
         ("few members", "SettingError", "1 members for 2 processes"),
         ("inputs", "DataError", "must have the same inputs"),
+        ("wrapped", "SettingError", "pass the ensemble itself"),
         ("lbfgs", "SettingError", "use another optimiser"),
         ("grid", "SettingError", "must divide the number of processes, 2"),
     ],
@@ -143,7 +150,10 @@ def test_what_cannot_be_right_is_refused_by_every_process(two, name, kind, said)
 
 @pytest.mark.slow
 def test_a_grid_of_four_processes_ends_where_one_ends(tmp_path, reference):
-    for found in run(tmp_path, 4, 2):
+    results = run(tmp_path, 4, 2)
+    for found in results:
         assert found.keys() <= reference.keys()
-        for name in found:
+        for name in found.keys() - {"statistics_of_members"}:
             check_equal(found[name], reference[name])
+        # Each process normalised by its part of the batch; those of the first row went to all.
+        check_equal(found["statistics_of_members"], results[0]["statistics_of_members"])

@@ -56,6 +56,11 @@ def set_up(fabric: Fabric, model: nn.Module, optimizer: Optimizer) -> Engine:
     strategy = fabric.strategy
     if isinstance(model, ShardedEnsemble):
         return set_up_sharded(fabric, model, optimizer)
+    if any(isinstance(part, ShardedEnsemble) for part in model.modules()):
+        raise SettingError(
+            f"A ShardedEnsemble inside a {type(model).__name__} cannot be trained: pass the "
+            "ensemble itself."
+        )
     if type(strategy) is SingleDeviceStrategy and type(strategy.precision) is Precision:
         # On one device in full precision the wrappers change nothing, but cost more than a small
         # network's forward pass.

@@ -133,7 +133,9 @@ def train(
     )
     if validation is not None:
         size = max(128, batches.full_size or 0)
-        loop.validation = Validation(validation, engine.model, objective, size, seed or 0, fabric)
+        loop.validation = Validation(
+            validation, engine.model, objective, size, seed or 0, processes
+        )
     if checkpoint is not None:
         check_one_process(fabric.world_size)
         settings = {

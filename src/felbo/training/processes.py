@@ -62,7 +62,7 @@ class Processes:
 
     def smallest(self, items: int) -> int:
         """Return the number of items that a process takes of a batch, at least."""
-        return items // self.data_ranks or items
+        return max(1, items // self.data_ranks)
 
     def from_first(self, value: T) -> T:
         """Return the value of the first process."""
@@ -82,6 +82,8 @@ class Processes:
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over the parts of the batch, the same on every process."""
+        if self.count == 1:
+            return values
         found = values.clone()
         dist.all_reduce(found)  # that of Fabric waits for all processes twice
         copies = self.count // self.data_ranks  # processes with the same items
