@@ -1,7 +1,8 @@
 """Training in two processes against one, and an estimate for more: the tables of docs/scaling.md.
 
 ``python -m benchmarks.scaling``. Every process has one thread. On a machine that does other work,
-wall times say little: the fastest epoch is taken, and the CPU time of a process is shown beside it.
+wall times say little: the fastest epoch of three runs is taken, and the CPU time of a process is
+shown beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from felbo.report.page import replace_part
 
 PAGE = Path("docs/scaling.md")
 COMMAND = "python -m benchmarks.scaling"
-CLASSES, EPOCHS = 10, 5
+CLASSES = 10
 WAYS = ("one process", "data parallel", "member parallel")
 
 
@@ -49,6 +50,7 @@ class Work:
         shape: of an input.
         batch: B, and the number of points.
         steps: per epoch.
+        epochs: of which the fastest is taken.
     """
 
     make: Callable[[], nn.Module]
@@ -56,6 +58,7 @@ class Work:
     shape: tuple[int, ...]
     batch: int
     steps: int
+    epochs: int
 
     @property
     def parameters(self) -> int:
@@ -65,10 +68,10 @@ class Work:
 
 WORKS = {
     "perceptron, 100 + 100 units": Work(
-        lambda: felbo.networks.mlp(64, (100, 100), CLASSES), 20, (64,), 128, 20
+        lambda: felbo.networks.mlp(64, (100, 100), CLASSES), 20, (64,), 128, 10, 20
     ),
     "compact convolutional network": Work(
-        lambda: felbo.networks.compact(CLASSES), 4, (3, 32, 32), 32, 2
+        lambda: felbo.networks.compact(CLASSES), 4, (3, 32, 32), 32, 2, 4
     ),
 }
 
@@ -93,7 +96,7 @@ def train(work: Work, way: str, fabric: Fabric | None) -> dict[str, float]:
         model,
         objective,
         data,
-        epochs=EPOCHS,
+        epochs=work.epochs,
         batch_size=work.batch,
         seed=0,
         fabric=fabric,
@@ -169,6 +172,16 @@ def run(world: int) -> list[dict[str, Any]]:
         return [json.loads(file.read_text()) for file in files]
 
 
+def fastest(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the smallest of each of the numbers in dicts of dicts."""
+    return {
+        name: fastest([result[name] for result in results])
+        if isinstance(value, dict)
+        else min(result[name] for result in results)
+        for name, value in results[0].items()
+    }
+
+
 def sent(work: Work, way: str, world: int = 2) -> int:
     """Return the bytes that a process hands over to be summed, in a step."""
     if way == "data parallel":
@@ -199,7 +212,9 @@ def measured_table(one: dict[str, Any], two: list[dict[str, Any]]) -> list[str]:
 
 # Seconds per message and bytes per second of the links of the estimate: assumptions, not measured.
 LINKS = {"1 Gbit/s, 100 µs": (1e-4, 1.25e8), "10 Gbit/s, 30 µs": (3e-5, 1.25e9)}
+SLOWER = next(iter(LINKS))
 MACHINES = (1, 2, 4, 8, 16, 50, 100)
+MEMBERS = 100
 
 
 def ring(size: int, machines: int, link: tuple[float, float]) -> float:
@@ -208,24 +223,61 @@ def ring(size: int, machines: int, link: tuple[float, float]) -> float:
     return 2 * (machines - 1) * (latency + size / machines / bandwidth)
 
 
-def estimate_table(one: dict[str, Any], members: int = 100) -> list[str]:
+Steps = Callable[[int, tuple[float, float]], float]
+
+
+def steps_of(name: str, one: dict[str, Any], two: list[dict[str, Any]]) -> Steps:
+    """Return the seconds of a step with 100 members by machines of one core and their link.
+
+    The time of a member is that of one process. What a process needs beside its members, for the
+    exchange and for the KL from the means, is the rest of the time of two processes.
+    """
+    work = WORKS[name]
+    each = (one[name]["one process"]["cpu"] - one["fit"]) / work.members
+    divided = [result[name]["member parallel"]["cpu"] for result in two]
+    rest = max(one["fit"], sum(divided) / len(divided) - each * work.members / 2)
+
+    def seconds(machines: int, link: tuple[float, float]) -> float:
+        if machines == 1:
+            return MEMBERS * each + one["fit"]
+        size = sent(work, "member parallel", machines)
+        return ceil(MEMBERS / machines) * each + rest + ring(size, machines, link)
+
+    return seconds
+
+
+def estimate_table(steps: dict[str, Steps]) -> list[str]:
     """Return the lines of the estimate: milliseconds of a step, and the share of useful work."""
     lines = [
-        f"| ensemble | machines | {' | '.join(LINKS)} | gradients of all members, data parallel |",
-        f"|---|---|{'---|' * len(LINKS)}---|",
+        f"| ensemble | machines | bytes | {' | '.join(LINKS)} | gradients instead |",
+        f"|---|---|---|{'---|' * len(LINKS)}---|",
     ]
     for name, work in WORKS.items():
-        each = (one[name]["one process"]["cpu"] - one["fit"]) / work.members
         for machines in MACHINES:
-            busy = ceil(members / machines) * each + one["fit"]
-            alone = members * each + one["fit"]
-            size = sent(work, "member parallel", machines)
-            steps = [busy + ring(size, machines, link) for link in LINKS.values()]
-            shown = [f"{1e3 * s:,.1f} ms ({100 * alone / machines / s:.0f} %)" for s in steps]
-            whole = ring(4 * work.parameters * members, machines, LINKS["1 Gbit/s, 100 µs"])
+            found = [steps[name](machines, link) for link in LINKS.values()]
+            alone = steps[name](1, LINKS[SLOWER])
+            shown = [f"{1e3 * s:,.1f} ms ({100 * alone / machines / s:.0f} %)" for s in found]
+            gradients = ring(4 * work.parameters * MEMBERS, machines, LINKS[SLOWER])
+            size = sent(work, "member parallel", machines) if machines > 1 else 0
             lines.append(
-                f"| {members} × {name} | {machines} | {' | '.join(shown)} | "
-                f"+ {1e3 * whole:,.0f} ms |"
+                f"| {MEMBERS} × {name} | {machines} | {size:,} | {' | '.join(shown)} | "
+                f"+ {1e3 * gradients:,.0f} ms |"
+            )
+    return lines
+
+
+def limits(steps: dict[str, Steps]) -> list[str]:
+    """Return, for each ensemble and link, up to how many machines it pays."""
+    lines = []
+    for name in WORKS:
+        for text, link in LINKS.items():
+            found = {r: steps[name](r, link) for r in range(1, MEMBERS + 1)}
+            seconds, best = min((seconds, r) for r, seconds in found.items())
+            half = max(r for r, seconds in found.items() if found[1] / r / seconds >= 0.5)
+            lines.append(
+                f"- {MEMBERS} × {name}, {text}: half of the work is useful up to {half} machines, "
+                f"and a step is shortest on {best}, {found[1] / seconds:.0f} times as fast as "
+                "on one."
             )
     return lines
 
@@ -234,15 +286,19 @@ def main() -> None:
     """Measure, and write the tables into the page."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--worker", metavar="FOLDER", help="measure in a process of several")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the fastest is taken")
     given = parser.parse_args()
     if given.worker:
         worker(given.worker)
         return
     before = os.getloadavg()[0]
-    (one,), two = run(1), run(2)
+    rounds = [(run(1)[0], run(2)) for _ in range(given.rounds)]
+    one = fastest([one for one, _ in rounds])
+    two = [fastest([two[rank] for _, two in rounds]) for rank in range(2)]
     load = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after"
     times = {int(n): max(result["exchange"][n] for result in two) for n in two[0]["exchange"]}
     shown = ", ".join(f"{8 * n:,} bytes {1e6 * s:,.0f} µs" for n, s in times.items())
+    steps = {name: steps_of(name, one, two) for name in WORKS}
     body = [
         f"Machine: {processor()}, {os.cpu_count()} cores, torch {torch.__version__}, Python "
         f"{platform.python_version()}, gloo over the loopback; load average {load}.",
@@ -252,7 +308,9 @@ def main() -> None:
         f"Sum over two processes, the fastest of 200: {shown}. KL from the two means at 256 "
         f"points, which every process computes: {1e3 * one['fit']:.2f} ms.",
         "",
-        *estimate_table(one),
+        *estimate_table(steps),
+        "",
+        *limits(steps),
     ]
     print("\n".join(body))
     PAGE.write_text(replace_part(PAGE.read_text(), COMMAND, "\n".join(body)))
