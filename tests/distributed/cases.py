@@ -111,6 +111,10 @@ class Cases:
             felbo.MAP(network()), self.fabric, epochs=9, patience=1, validation=(x, 2 - y)
         )
 
+    def data_validated_by_a_loader(self):
+        loader = DataLoader(TensorDataset(*data(21)), 8, shuffle=True)
+        return trained(felbo.MAP(network()), self.fabric, validation=loader)
+
     def data_random_weights(self):
         return trained(felbo.MeanField(network()), self.fabric)
 

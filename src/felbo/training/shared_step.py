@@ -83,7 +83,8 @@ class SharedStep(Step):
                 raise
             error, own = found, y.new_zeros(3, dtype=torch.float64)
         failed = own.new_tensor([float(error is not None)], dtype=torch.float64)
-        sums = self.processes.sum(torch.cat([weight * own.double(), failed]))
+        counted = weight * own.double() if weight else torch.zeros_like(own, dtype=torch.float64)
+        sums = self.processes.sum(torch.cat([counted, failed]))
         if error is not None:
             raise error
         if sums[3] > 0:

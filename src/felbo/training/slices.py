@@ -142,13 +142,18 @@ def _index_batches(loader: DataLoader[Any]) -> Iterable[list[int]]:
             "Several processes divide the indices of a batch among them, and a stream or a loader "
             "with batch_size=None has none: use a Dataset with a length, or train in one process."
         )
+    check_sampler(loader)
+    return loader.batch_sampler
+
+
+def check_sampler(loader: DataLoader[Any]) -> None:
+    """Raise if a loader gives each process a part of the data already."""
     batches = loader.batch_sampler
     if isinstance(batches, BatchSampler) and isinstance(batches.sampler, DistributedSampler):
         raise SettingError(
             "felbo divides the batches among the processes itself: use an ordinary sampler in "
             "place of the DistributedSampler. The batch size counts all processes."
         )
-    return batches
 
 
 def _check_full(size: int, processes: Processes) -> None:

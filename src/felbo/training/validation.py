@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from felbo import dirichlet
 from felbo.errors import DataError, DivergedError, ShapeError
@@ -20,6 +21,7 @@ from felbo.random import torch_seed
 from felbo.training.generators import find_generators, get_state, set_state
 from felbo.training.history import ValidationScores
 from felbo.training.processes import Processes
+from felbo.training.slices import check_sampler
 from felbo.training.sources import Data, check_data
 
 # γ of the predictive in the likelihood, as in felbo.score.
@@ -39,7 +41,8 @@ class Validation:
         objective: computes the loss.
         batch_size: items per forward pass of tensors and data sets.
         seed: of the draws.
-        processes: that divide every batch among them; all get the same scores.
+        processes: divide every batch of tensors and data sets among them. The batches of a loader
+            may be in another order on each; there the scores of the first count.
     """
 
     def __init__(
@@ -52,9 +55,16 @@ class Validation:
         processes: Processes,
     ) -> None:
         check_data(data, "validation")
+        if isinstance(data, DataLoader):
+            check_sampler(data)
         self.model, self.objective = model, objective
         self.batch_size, self.seed, self.processes = batch_size, seed, processes
         self.data = _as_tensors(data, model) if isinstance(data, tuple | list) else data
+
+    @property
+    def divided(self) -> bool:
+        """True if each process scores a part of every batch."""
+        return not isinstance(self.data, DataLoader)
 
     @property
     def labels(self) -> Tensor | None:
@@ -71,7 +81,9 @@ class Validation:
                 items += len(y)
         if not items:
             raise DataError("The validation data hold no items.")
-        loss, nll, right = (self.processes.sum(torch.stack(sums).sum(0)) / items).tolist()
+        total = torch.stack(sums).sum(0)
+        total = self.processes.sum(total) if self.divided else self.processes.from_first(total)
+        loss, nll, right = (total / items).tolist()
         if not math.isfinite(nll):
             raise DivergedError(
                 f"The validation nll became {nll}: do the validation inputs hold NaN or infinity? "
@@ -82,7 +94,7 @@ class Validation:
 
     def _own_sums(self, x: Inputs, y: Tensor) -> Tensor:
         """Return the sums of scores over the own part of a batch."""
-        if self.processes.data_ranks == 1:
+        if not self.divided or self.processes.data_ranks == 1:
             return score_sums(self.model, self.objective, x, y)
         own, share = self.processes.share(len(y))
         sums = score_sums(self.model, self.objective, map_tensors(lambda p: p[own], x), y[own])
