@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -95,8 +96,11 @@ class Cases:
     def data_whole_batches(self):
         return trained(felbo.MAP(network()), self.fabric, batch_size=None)
 
+    def data_uneven_parts(self):
+        return trained(felbo.MAP(network()), self.fabric, batch_size=15)
+
     def data_shuffled_loader(self):
-        loader = DataLoader(TensorDataset(*data()), 16, shuffle=True)
+        loader = DataLoader(TensorDataset(*data()), 15, shuffle=True)
         return trained(felbo.MAP(network()), self.fabric, given=loader)
 
     def data_dataset(self):
@@ -234,6 +238,29 @@ def failures(fabric, grid):
     return found
 
 
+def messages(fabric, grid):
+    """Return the numbers that each message of a member-parallel step holds."""
+    sizes, originals = [], {name: getattr(dist, name) for name in ("all_reduce", "all_gather")}
+
+    def counting(original):
+        def send(*arguments, **options):
+            sizes.append(arguments[-1].numel())
+            return original(*arguments, **options)
+
+        return send
+
+    model = ShardedEnsemble(network, 6, grid)
+    try:
+        for name, original in originals.items():
+            setattr(dist, name, counting(original))
+        options = {"epochs": 1, "batch_size": None, "progress": False}
+        felbo.fit(model, elbo(), data(16), fabric=fabric, **options)
+    finally:
+        for name, original in originals.items():
+            setattr(dist, name, original)
+    return sizes
+
+
 def main(folder, member_ranks=None):
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
@@ -249,6 +276,7 @@ def main(folder, member_ranks=None):
     found = kind(fabric, grid).results(*wanted)
     if member_ranks is None:
         found["failures"] = failures(fabric, grid)
+        found["messages"] = messages(fabric, grid)
     torch.save(found, Path(folder) / f"{fabric.global_rank}.pt")
 
 

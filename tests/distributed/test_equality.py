@@ -116,6 +116,12 @@ def test_members_with_batch_norm_see_the_whole_batch(two, reference):
         check_equal(found[name], reference[name])
 
 
+def test_a_step_sends_two_means_and_its_loss(two):
+    """2 · S · K numbers, with the likelihood and a checksum of each process; and four numbers."""
+    for found in two:
+        assert found["messages"] == [2 * 16 * cases.CLASSES + 1 + 2, 4]
+
+
 def test_random_numbers_of_members_leave_the_processes_in_step(two):
     first, second = (found["failures"]["dropout"] for found in two)
     assert torch.equal(first, second)
