@@ -16,7 +16,7 @@ PROMISES = {
     "the prior counts the same for every batch, whatever remains for the last": [
         "training/test_prior_strength.py::test_one_item_more_than_full_batches_costs_no_accuracy",
         "training/test_prior_strength.py::test_every_batch_has_the_weight_of_a_full_one",
-        "training/test_prior_strength.py::test_processes_share_one_prior",
+        "distributed/test_equality.py::test_two_processes_end_with_the_weights_and_the_history_of_one",
         "training/test_loop.py::test_validation_after_an_epoch_leaves_no_trace_in_the_training",
         "objectives/test_weight.py::test_a_smaller_last_batch_has_the_weight_of_a_full_one",
         "objectives/test_weight.py::test_accumulated_gradients_are_those_of_one_large_batch",

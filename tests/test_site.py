@@ -6,7 +6,7 @@ from pathlib import Path
 import felbo
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = {"data", "dirichlet", "measurement", "networks"}
+PACKAGES = {"data", "dirichlet", "distributed", "measurement", "networks"}
 
 
 def test_every_page_is_in_the_navigation():

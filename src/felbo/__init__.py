@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from felbo import data, dirichlet, errors, measurement, networks
+from felbo import data, dirichlet, distributed, errors, measurement, networks
 from felbo.errors import FelboError
 from felbo.evaluation import (
     ConformalSets,
@@ -101,6 +101,7 @@ __all__ = [
     "conformal",
     "data",
     "dirichlet",
+    "distributed",
     "errors",
     "evaluate",
     "export",

@@ -56,6 +56,10 @@ class NonFiniteInputError(DivergedError, DataError):
     """A loss is not finite because the inputs hold NaN or infinity."""
 
 
+class ProcessError(FelboError, RuntimeError):
+    """Another process of a training has failed."""
+
+
 class CheckpointError(FelboError, RuntimeError):
     """A training cannot be resumed: other settings, damaged checkpoints, or a folder in use."""
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -89,13 +88,3 @@ def test_an_objective_used_again_takes_the_new_batch_size():
     for size in (32, 8, 16):
         found = weights_of_kl(data(), objective, batch_size=size, epochs=1)
         assert found == pytest.approx([1 / size] * len(found), rel=1e-4)
-
-
-def test_processes_share_one_prior():
-    """Four of them average their gradients, so that a step has four batches of sixteen."""
-
-    class Four(Fabric):
-        world_size = 4
-
-    found = weights_of_kl(data(), batch_size=16, fabric=Four(accelerator="cpu", devices=1))
-    assert found == pytest.approx([1 / 64] * 12, rel=1e-3)

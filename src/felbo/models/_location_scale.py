@@ -57,6 +57,8 @@ class LocationScale(StochasticClassifier):
         not_converted: names of the modules whose parameters stay deterministic.
     """
 
+    draws_weights = True
+
     def __init__(
         self,
         network: nn.Module,

@@ -33,6 +33,8 @@ class StochasticClassifier(nn.Module, ABC):
     smallest_batch: int = 1
     # True if the logits are log α of a Dirichlet, so that the model predicts α directly.
     gives_concentration: bool = False
+    # True if the random numbers are weights, shared by all items of a batch.
+    draws_weights: bool = False
     # Module types that stay in training mode, because torch's fast paths for evaluation would skip
     # the random parts of the model.
     always_training: tuple[type[nn.Module], ...] = ()

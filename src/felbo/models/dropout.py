@@ -97,6 +97,7 @@ class MCDropout(StochasticClassifier):
                 "rate, e.g. MCDropout(network, rate=0.1)."
             )
         self._drops = any(own_rates)
+        self.draws_weights = mask == "draw"
         self._take_mode_of(self.network)
 
     @property

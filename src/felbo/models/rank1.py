@@ -61,6 +61,7 @@ class Rank1(StochasticClassifier):
 
     # Its fast path for evaluation reads weights that a rank-1 layer does not have.
     always_training = (nn.TransformerEncoderLayer,)
+    draws_weights = True
 
     def __init__(
         self,

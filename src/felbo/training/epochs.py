@@ -19,7 +19,9 @@ from felbo.training.devices import Engine
 from felbo.training.divergence import LastGoodWeights, check_weights
 from felbo.training.history import Epoch
 from felbo.training.optimizers import Schedule, needs_closure
+from felbo.training.processes import Processes
 from felbo.training.resuming import Saver, TrainingState
+from felbo.training.shared_step import SharedStep
 from felbo.training.sources import Batches
 from felbo.training.step import Step
 from felbo.training.validation import Validation
@@ -40,6 +42,7 @@ class Loop:
     clip_norm: float | None
     augment: Callable[[Inputs], Inputs] | None
     frozen_norms: bool
+    processes: Processes
     validation: Validation | None = None
     saver: Saver | None = None
 
@@ -47,7 +50,6 @@ class Loop:
         """Yield after every epoch, with the model in evaluation mode."""
         classifier, state = unwrap(self.model), self.state
         labels = None if self.validation is None else self.validation.labels
-        closure = needs_closure(self.schedule.optimizer)
         with nullcontext() if self.saver is None else self.saver.opened():
             try:
                 with (
@@ -55,7 +57,7 @@ class Loop:
                     first_forward(classifier, self.batches, labels) as check,
                 ):
                     good = LastGoodWeights(classifier, state.steps)
-                    step = Step(self.engine, state.objective, check, self.clip_norm, closure)
+                    step = self._step(check)
                     while len(state.history) < self.epochs and not state.stopping.exhausted:
                         yield from self._epoch(step, good)
                     check_weights(classifier)
@@ -65,6 +67,12 @@ class Loop:
             finally:
                 state.stopping.restore()
 
+    def _step(self, check: Callable[[Inputs], None]) -> Step:
+        """Return what takes a step, in one process or in several."""
+        closure = needs_closure(self.schedule.optimizer)
+        parts = (self.engine, self.state.objective, check, self.clip_norm, closure)
+        return Step(*parts) if self.processes.count == 1 else SharedStep(*parts, self.processes)
+
     def _epoch(self, step: Step, good: LastGoodWeights) -> Generator[Epoch, None, None]:
         """Train for an epoch, yield its scores, and save it when the caller is done with it."""
         objective = self.state.objective
@@ -72,6 +80,7 @@ class Loop:
         # leaves no trace in it.
         with self._signals_deferred(), self.state.stream.block():
             mean = self._pass(step, good)
+        self.processes.share_buffers(unwrap(self.model))
         if self.num_data is not None:
             unwrap(self.model).num_data = self.num_data
         full = objective.full_batch
@@ -91,7 +100,7 @@ class Loop:
         iterator = self._batches()
         while group := list(islice(iterator, self.accumulate)):
             if self.augment is not None:
-                group = [(self.augment(x), y) for x, y in group]
+                group = [(self.augment(x), *rest) for x, *rest in group]
             losses.append(step(group))
             self.state.steps += 1
             good.keep(self.state.steps)

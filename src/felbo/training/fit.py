@@ -71,7 +71,8 @@ def fit(
         epochs: passes over the data, at most.
         batch_size: B for tensors and a ``Dataset``: ``"auto"`` is a tenth of the data, but at least
             32 and at most 128, a little less where a tiny last batch would remain; ``None`` takes
-            all data in each step. A ``DataLoader`` has its own.
+            all data in each step. A ``DataLoader`` has its own. In several processes, each takes a
+            part of every batch: B counts all of them.
         accumulate: batches per optimiser step, whose gradients are averaged as those of one large
             batch. The B of ``kl_weight="batch"`` counts the items of an optimiser step.
         learning_rate: of the default optimiser, Adam, or of an optimiser class; ``None`` is 1e-3.
@@ -99,7 +100,8 @@ def fit(
             every epoch. ``None`` uses the global generators. Seeded trainings in several threads
             run their epochs one after another.
         frozen_norms: do not update the running statistics of batch normalisation.
-        fabric: device, precision and strategy; ``None`` takes the best single device.
+        fabric: device, precision and strategy; ``None`` takes the best single device. See the page
+            on several processes.
         checkpoint: folder in which the training is saved after every epoch, and every minute within
             one. Called again in the same way, ``fit`` goes on from there, and ends with the weights
             of a training that was not interrupted; Ctrl-C and SIGTERM save the current step.

@@ -37,6 +37,7 @@ from felbo.training.optimizers import (
     Schedule,
     make_optimizer,
 )
+from felbo.training.processes import Processes
 from felbo.training.resuming import RandomSources, Saver, TrainingState
 from felbo.training.size import items_per_step, training_size
 from felbo.training.sources import BatchSize, Data, as_batches, num_items
@@ -101,13 +102,14 @@ def train(
     fabric = fabric or best_device()
     dtype = next(p.dtype for p in classifier.parameters() if p.is_floating_point())
     data, validation = hold_out(data, validation, seed or 0, dtype)
-    batches = as_batches(data, batch_size, fabric, dtype)
+    processes = Processes(fabric, classifier)
+    batches = as_batches(data, batch_size, fabric, dtype, processes)
     check_last_batch(classifier, objective, batches)
     check_accumulation(accumulate, objective, batches)
     made = make_optimizer(optimizer, classifier, learning_rate)
     schedule = Schedule(scheduler, made, scheduler_step)
     engine = set_up(fabric, model, made)
-    objective.begin(fabric.world_size * items_per_step(batches, accumulate))
+    objective.begin(items_per_step(batches, accumulate))
     state = TrainingState(
         classifier,
         made,
@@ -115,7 +117,7 @@ def train(
         fabric.strategy.precision,
         objective,
         EarlyStopping(classifier, monitor, patience),
-        RandomStream(seed),
+        RandomStream(processes.seed(seed, classifier)),
     )
     loop = Loop(
         model,
@@ -129,10 +131,13 @@ def train(
         clip_norm=clip_norm,
         augment=augment,
         frozen_norms=frozen_norms,
+        processes=processes,
     )
     if validation is not None:
         size = max(128, batches.full_size or 0)
-        loop.validation = Validation(validation, engine.model, objective, size, seed or 0, fabric)
+        loop.validation = Validation(
+            validation, engine.model, objective, size, seed or 0, processes
+        )
     if checkpoint is not None:
         check_one_process(fabric.world_size)
         settings = {

@@ -12,6 +12,8 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, split_labels, tensors
 from felbo.training.batches import TensorBatches
+from felbo.training.processes import Processes
+from felbo.training.slices import LoaderSlices, TensorSlices
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -47,7 +49,7 @@ class LoaderBatches:
             yield split_labels(batch)
 
 
-Batches = TensorBatches | LoaderBatches
+Batches = TensorBatches | LoaderBatches | LoaderSlices
 
 
 def _sizes(sampler: Any) -> tuple[int | None, int | None, int | None]:
@@ -62,8 +64,14 @@ def _sizes(sampler: Any) -> tuple[int | None, int | None, int | None]:
     return items, full, full if sampler.drop_last else items % sampler.batch_size or full
 
 
-def as_batches(data: Data, batch_size: BatchSize, fabric: Fabric, dtype: torch.dtype) -> Batches:
-    """Return an iterable over the batches of an epoch.
+def as_batches(
+    data: Data,
+    batch_size: BatchSize,
+    fabric: Fabric,
+    dtype: torch.dtype,
+    processes: Processes | None = None,
+) -> Batches:
+    """Return an iterable over the batches of an epoch, or over the own parts of them.
 
     Args:
         data: a ``DataLoader``; a ``Dataset`` of pairs, which gets one; or ``(x, y)`` as tensors,
@@ -72,23 +80,35 @@ def as_batches(data: Data, batch_size: BatchSize, fabric: Fabric, dtype: torch.d
             step.
         fabric: device and strategy.
         dtype: of the model; floating-point numpy arrays are converted to it.
+        processes: that divide every batch among them; ``None`` is one process.
     """
     check_data(data, "data")
+    several = processes if processes is not None and processes.count > 1 else None
     if isinstance(data, DataLoader):
         if isinstance(batch_size, int):
             raise SettingError(
                 f"batch_size = {batch_size} is for tensors; a DataLoader has its own, set it there."
             )
-        return LoaderBatches(data, fabric)
+        return _from_loader(data, fabric, several)
     size = _batch_size(batch_size, num_items(data))
     if isinstance(data, Dataset):
         stream = isinstance(data, IterableDataset)  # cannot be shuffled
-        return LoaderBatches(DataLoader(data, size, shuffle=not stream), fabric)
+        return _from_loader(DataLoader(data, size, shuffle=not stream), fabric, several)
     x = map_tensors(fabric.to_device, as_inputs(data[0], dtype))
     y = as_labels(data[1]).to(next(tensors(x)).device)
     # A default that covers all data is a full-batch step, which needs neither shuffle nor copy.
     whole = batch_size is None or (batch_size == "auto" and size == len(y))
+    if several is not None:
+        return TensorSlices(x, y, None if whole else size, several)
     return TensorBatches(x, y, None if whole else size)
+
+
+def _from_loader(
+    loader: DataLoader[Any], fabric: Fabric, processes: Processes | None
+) -> LoaderBatches | LoaderSlices:
+    if processes is None:
+        return LoaderBatches(loader, fabric)
+    return LoaderSlices(loader, _sizes(loader.batch_sampler), processes)
 
 
 def default_batch_size(items: int) -> int:

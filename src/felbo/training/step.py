@@ -43,7 +43,7 @@ class Step:
         clip_norm: float | None = None,
         closure: bool = False,
     ) -> None:
-        self.model, self.optimizer, self.backward, self.clip = engine
+        self.model, self.optimizer, self.backward, self.clip, self.unsynced = engine
         self.objective, self.check = objective, check
         self.clip_norm, self.closure = clip_norm, closure
         self.statistics = RunningStatistics(self.model)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from felbo import dirichlet
 from felbo.errors import DataError, DivergedError, ShapeError
@@ -19,10 +20,9 @@ from felbo.objectives import Objective
 from felbo.random import torch_seed
 from felbo.training.generators import find_generators, get_state, set_state
 from felbo.training.history import ValidationScores
+from felbo.training.processes import Processes
+from felbo.training.slices import check_sampler
 from felbo.training.sources import Data, check_data
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 # γ of the predictive in the likelihood, as in felbo.score.
 SMOOTHING = 1e-4
@@ -41,7 +41,8 @@ class Validation:
         objective: computes the loss.
         batch_size: items per forward pass of tensors and data sets.
         seed: of the draws.
-        fabric: gives all processes the scores of the first one, so that they stop together.
+        processes: divide every batch of tensors and data sets among them. The batches of a loader
+            may be in another order on each; there the scores of the first count.
     """
 
     def __init__(
@@ -51,12 +52,19 @@ class Validation:
         objective: Objective,
         batch_size: int,
         seed: int,
-        fabric: Fabric,
+        processes: Processes,
     ) -> None:
         check_data(data, "validation")
+        if isinstance(data, DataLoader):
+            check_sampler(data)
         self.model, self.objective = model, objective
-        self.batch_size, self.seed, self.fabric = batch_size, seed, fabric
+        self.batch_size, self.seed, self.processes = batch_size, seed, processes
         self.data = _as_tensors(data, model) if isinstance(data, tuple | list) else data
+
+    @property
+    def divided(self) -> bool:
+        """True if each process scores a part of every batch."""
+        return not isinstance(self.data, DataLoader)
 
     @property
     def labels(self) -> Tensor | None:
@@ -69,18 +77,28 @@ class Validation:
         sums, items = [], 0
         with torch_seed(self.seed), generators_kept(self.objective):
             for x, y in labelled_batches(self.data, self.batch_size, self.model):
-                sums.append(score_sums(self.model, self.objective, x, y))
+                sums.append(self._own_sums(x, y))
                 items += len(y)
         if not items:
             raise DataError("The validation data hold no items.")
-        loss, nll, right = (torch.stack(sums).sum(0) / items).tolist()
+        total = torch.stack(sums).sum(0)
+        total = self.processes.sum(total) if self.divided else self.processes.from_first(total)
+        loss, nll, right = (total / items).tolist()
         if not math.isfinite(nll):
             raise DivergedError(
                 f"The validation nll became {nll}: do the validation inputs hold NaN or infinity? "
                 "If not, try a smaller learning rate, or clip gradients with clip_norm.",
                 "validation",
             )
-        return ValidationScores(*self.fabric.broadcast((loss, nll, 100.0 * right)))
+        return ValidationScores(loss, nll, 100.0 * right)
+
+    def _own_sums(self, x: Inputs, y: Tensor) -> Tensor:
+        """Return the sums of scores over the own part of a batch."""
+        if not self.divided or self.processes.data_ranks == 1:
+            return score_sums(self.model, self.objective, x, y)
+        own, share = self.processes.share(len(y))
+        sums = score_sums(self.model, self.objective, map_tensors(lambda p: p[own], x), y[own])
+        return sums if share else torch.zeros_like(sums)
 
 
 def score_sums(model: Any, objective: Objective, x: Inputs, y: Tensor) -> Tensor:
