@@ -44,7 +44,7 @@ class WeightedELBO(FunctionSpaceELBO):
                 divergence = divergence * F.pad(weights, (0, others), value=1.0)
             kl = kl + term.weight * divergence.mean()
         kl = kl.to(nll.dtype)
-        return Loss(nll + self._weight(batch) * kl, nll, kl)
+        return Loss(nll + self.weight_of_kl(batch) * kl, nll, kl)
 
 
 def weighted_nll(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet, fused
-from felbo.distributed import ShardedEnsemble
 from felbo.inputs import Inputs
 from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
@@ -26,7 +25,7 @@ from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
 from felbo.objectives.forward import forward_once, forward_points
 from felbo.objectives.likelihood import expected_nll
-from felbo.objectives.member_parallel import kl_from_means, means_over_draws, sharded
+from felbo.objectives.member_parallel import loss_over_members, sharded
 from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
@@ -196,7 +195,7 @@ class FunctionSpaceELBO(Objective):
         with_batch = [term.measurement.includes_batch for term in self.terms]
         shard = sharded(model)
         if shard is not None and self.gradient == "partial":
-            return self._over_members(shard, model, x, y, points, with_batch)
+            return loss_over_members(self, shard, model, x, y, points, SMALLEST)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
         nll = expected_nll(batch, y, self.class_weights)
@@ -205,7 +204,7 @@ class FunctionSpaceELBO(Objective):
             for term, (logits, places) in zip(self.terms, measured, strict=True)
         ]
         kl = sum(divergences[1:], start=divergences[0])
-        return Loss(torch.add(nll, kl, alpha=self._weight(batch)), nll, kl)
+        return Loss(torch.add(nll, kl, alpha=self.weight_of_kl(batch)), nll, kl)
 
     def divergence(self, logits: Tensor, points: Inputs, prior: Prior | None = None) -> Tensor:
         """Return the KL from the prior at each of the points.
@@ -218,44 +217,18 @@ class FunctionSpaceELBO(Objective):
         Returns:
             ``[S]`` in the precision of the logits.
         """
-        beta, cap = self._prior_at(points, prior, logits)
-        kl = self._implementation(logits)
+        beta, cap = self.prior_at(points, prior, logits)
+        kl: Callable[..., Tensor] = function_space_kl
+        if self.uses_fused(logits):
+            kl = fused.function_space_kl
         return kl(logits, beta, cap, self.smoothing, self.gradient)
 
-    def _prior_at(
-        self, points: Inputs, prior: Prior | None, logits: Tensor
-    ) -> tuple[Tensor, float]:
+    def prior_at(self, points: Inputs, prior: Prior | None, logits: Tensor) -> tuple[Tensor, float]:
         """Return β at the points of the logits, and the upper bound of the precision."""
         with torch.no_grad():
             beta = (self.prior if prior is None else prior)(points).concentration
         check_prior(beta, *logits.shape[1:])
         return beta.to(logits.device), float(max(self.num_data, logits.shape[-1]))
-
-    def _over_members(
-        self,
-        shard: ShardedEnsemble,
-        model: StochasticClassifier,
-        x: Inputs,
-        y: Tensor,
-        points: Sequence[Inputs | None],
-        with_batch: Sequence[bool],
-    ) -> Loss:
-        """Return the loss of an ensemble whose members are divided among processes."""
-        with shard.own_draws():
-            batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
-        own = [means_over_draws(logits, self.smoothing, SMALLEST) for logits, _ in measured]
-        nll, *means = shard.average(
-            [expected_nll(batch, y, self.class_weights), *own],
-            [x, *(part for part in points if part is not None)],
-        )
-        # As in one process: the fused form computes the precision less exactly.
-        tolerance = 1e-4 if self._implementation(batch) is function_space_kl else 1e-2
-        kl = torch.zeros_like(nll)
-        for term, (logits, places), mean in zip(self.terms, measured, means, strict=True):
-            at = self._prior_at(places, term.prior, logits)
-            values = kl_from_means(mean, shard.training_samples, *at, tolerance)
-            kl = kl + term.weight * values.mean()
-        return Loss(torch.add(nll, kl, alpha=self._weight(batch)), nll, kl)
 
     def _comparison(self, model: StochasticClassifier, term: Term) -> Comparison:
         """Return model and divergence of this step, for measurement sets that use them."""
@@ -266,14 +239,14 @@ class FunctionSpaceELBO(Objective):
 
         return Comparison(model, divergence)
 
-    def _implementation(self, logits: Tensor) -> Callable[..., Tensor]:
+    def uses_fused(self, logits: Tensor) -> bool:
+        """Whether the KL of these logits is computed by the fused version."""
         # The fused version does not support torch.func transforms, and is not accurate to float64.
         plain = torch.func.debug_unwrap(logits) is not logits or logits.dtype == torch.float64
         applies = self.gradient == "partial" and self.smoothing > 0 and not plain
-        chosen = applies if self.implementation == "auto" else self.implementation == "fused"
-        return fused.function_space_kl if chosen else function_space_kl
+        return applies if self.implementation == "auto" else self.implementation == "fused"
 
-    def _weight(self, batch: Tensor) -> float:
+    def weight_of_kl(self, batch: Tensor) -> float:
         """Return the weight of the KL for logits ``[M, B, K]`` of the batch."""
         _, items, classes = batch.shape
         if torch.is_grad_enabled():  # a larger batch in validation is no training step

@@ -1,4 +1,4 @@
-r"""Function-space KL from two means over the draws, which processes can sum.
+r"""Function-space bound from two means over the draws, which processes can sum.
 
 With α held constant, the KL and its gradient depend on the draws only through their mean
 :math:`\bar a` and the mean :math:`\bar l` of ``log f``:
@@ -10,19 +10,67 @@ A process that holds some of the members of an ensemble needs nothing else of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from felbo import dirichlet
 from felbo.dirichlet.precision import solve
 from felbo.distributed import ShardedEnsemble
-from felbo.models import unwrap
+from felbo.inputs import Inputs
+from felbo.models import StochasticClassifier, unwrap
+from felbo.objectives.base import Loss
+from felbo.objectives.forward import forward_once
+from felbo.objectives.likelihood import expected_nll
+
+if TYPE_CHECKING:
+    from felbo.objectives.function_space import FunctionSpaceELBO
 
 
 def sharded(model: nn.Module) -> ShardedEnsemble | None:
     """Return the ensemble in ``model`` whose members are divided among processes, if it is one."""
     found = unwrap(model)
     return found if isinstance(found, ShardedEnsemble) else None
+
+
+def loss_over_members(
+    objective: FunctionSpaceELBO,
+    shard: ShardedEnsemble,
+    model: StochasticClassifier,
+    x: Inputs,
+    y: Tensor,
+    points: Sequence[Inputs | None],
+    smallest: float,
+) -> Loss:
+    """Return the loss of an ensemble whose members are divided among processes.
+
+    Args:
+        objective: gives terms, prior and weights.
+        shard: the ensemble.
+        model: the same, or a wrapper around it.
+        x: inputs ``[B, ...]``.
+        y: labels ``[B]``.
+        points: of each term, beside the batch.
+        smallest: lower bound of f.
+    """
+    with_batch = [term.measurement.includes_batch for term in objective.terms]
+    with shard.own_draws():
+        batch, measured = forward_once(model, x, points, with_batch, objective.num_samples)
+    own = [means_over_draws(logits, objective.smoothing, smallest) for logits, _ in measured]
+    nll, *means = shard.average(
+        [expected_nll(batch, y, objective.class_weights), *own],
+        [x, *(part for part in points if part is not None)],
+    )
+    # As in one process: the fused form computes the precision less exactly.
+    tolerance = 1e-2 if objective.uses_fused(batch) else 1e-4
+    kl = torch.zeros_like(nll)
+    for term, (logits, places), mean in zip(objective.terms, measured, means, strict=True):
+        at = objective.prior_at(places, term.prior, logits)
+        values = kl_from_means(mean, shard.training_samples, *at, tolerance)
+        kl = kl + term.weight * values.mean()
+    return Loss(torch.add(nll, kl, alpha=objective.weight_of_kl(batch)), nll, kl)
 
 
 def means_over_draws(logits: Tensor, smoothing: float, smallest: float) -> Tensor:
