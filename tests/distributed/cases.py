@@ -119,6 +119,9 @@ class Cases:
         loader = DataLoader(TensorDataset(*data(21)), 8, shuffle=True)
         return trained(felbo.MAP(network()), self.fabric, validation=loader)
 
+    def data_held_out(self):
+        return trained(felbo.MAP(network()), self.fabric, validation=0.2, patience=2)
+
     def data_random_weights(self):
         return trained(felbo.MeanField(network()), self.fabric)
 
