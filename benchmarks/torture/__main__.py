@@ -65,9 +65,10 @@ def _print(
     print("\n| what | good | tried |\n|---|---|---|")
     for what, (good, count) in counted.items():
         print(f"| {what} | {good:,} | {count:,} |")
+    refused, same, other, failed = total
     print(
-        f"\nOf {sum(total):,} damaged files, {total.refused:,} were refused, {total.same:,} read as "
-        f"before, {total.other:,} read as other content (formats without checksums); {total.failed} failed."
+        f"\nOf {sum(total):,} damaged files, {refused:,} were refused, {same:,} read as before, "
+        f"{other:,} read as other content (formats without checksums); {failed} failed."
     )
     steps = f"{epochs * 100:,} steps, against 1,000 steps"
     print(f"\nPeak memory after {steps}: {last / first - 1:+.1%} (at most {GROWTH:+.0%}).")
