@@ -64,3 +64,21 @@ def test_a_wrong_fit_is_not_taken_for_right():
     assert not _is_maximum(draws, np.array([right * 0.998]), 3.0, 1e3)[0]
     assert not _is_maximum(draws, np.array([3.0]), 3.0, 1e3)[0]
     assert not _is_maximum(draws, np.array([np.nan]), 3.0, 1e3)[0]
+
+
+def test_the_committed_table_shows_no_failure(tmp_path):
+    from benchmarks.torture.readers import readers
+
+    text = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    counted = {row[0]: [int(n.replace(",", "")) for n in row[1:]] for row in rows if _counts(row)}
+    for what, least in {"kills survived": 200, "Dirichlet fits handled": 100_000}.items():
+        assert counted[what][1] >= least
+    assert all(found[0] == found[1] for found in counted.values() if len(found) == 2)
+    files = {what: found for what, found in counted.items() if len(found) == 4}
+    assert files.keys() == readers(tmp_path / "files").keys()
+    assert all(sum(found) == 1000 and found[3] == 0 for found in files.values())
+
+
+def _counts(row: list[str]) -> bool:
+    return len(row) > 2 and all(n.replace(",", "").isdigit() for n in row[1:])

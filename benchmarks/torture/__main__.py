@@ -62,12 +62,16 @@ def _print(
     epochs: int,
 ) -> None:
     total = Counts(*(sum(column) for column in zip(*found.values(), strict=True)))
-    tried = sum(total)
     print("\n| what | good | tried |\n|---|---|---|")
     for what, (good, count) in counted.items():
         print(f"| {what} | {good:,} | {count:,} |")
-    print(f"| damaged files refused, or read right | {tried - total.failed:,} | {tried:,} |")
-    print(f"| peak memory after 1,000 and {epochs * 100:,} steps | {last / first - 1:+.1%} | 2 % |")
+    refused, same, other, failed = total
+    print(
+        f"\nOf {sum(total):,} damaged files, {refused:,} were refused, {same:,} read as before, "
+        f"{other:,} read as other content (formats without checksums); {failed} failed."
+    )
+    steps = f"{epochs * 100:,} steps, against 1,000 steps"
+    print(f"\nPeak memory after {steps}: {last / first - 1:+.1%} (at most {GROWTH:+.0%}).")
     print("\n| damaged file | refused | read as before | other content, no checksum | failed |")
     print("|---|---|---|---|---|")
     for kind, counts in found.items():
