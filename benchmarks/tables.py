@@ -179,18 +179,22 @@ def main() -> None:
         action="store_true",
         help="the sets that defaults were chosen on; prints the table and writes nothing",
     )
+    parser.add_argument(
+        "--sets", nargs="+", help="names of some sets; prints the table and writes nothing"
+    )
     parser.add_argument("settings", nargs="*", help="of the classifier, such as strength=0.1")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     pairs = (item.split("=") for item in arguments.settings)
     settings = {name: ast.literal_eval(value) for name, value in pairs}
     rows: list[dict[str, Any]] = []
-    for name, load in (DEVELOPMENT if arguments.development else REPORTED).items():
+    sets = DEVELOPMENT if arguments.development else REPORTED
+    for name in arguments.sets or sets:
         print(name, flush=True)
-        rows += compare(load(), settings)
+        rows += compare(sets[name](), settings)
     frame = pd.DataFrame(rows)
     print(page(frame))
-    if not arguments.development and not settings:
+    if not (arguments.development or arguments.sets or settings):
         write(frame)
 
 
