@@ -361,7 +361,10 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_step_and_saves(number, tmp_path):
+def test_a_signal_finishes_the_step_and_saves(number, tmp_path, request):
+    # A process that a shell started in the background ignores SIGINT, and felbo leaves that so.
+    handler = signal.signal(number, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(number, handler))
     whole = simple(tmp_path / "whole")
     before = signal.getsignal(number)
     calls = []
