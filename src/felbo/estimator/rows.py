@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 Batch = tuple[tuple[Tensor, Tensor], Tensor]
 
@@ -78,17 +78,16 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
     return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)
 
 
-class _Table(Dataset[Batch]):
+class _Table(TensorDataset):
     """Rows as tensors, taken by many indices at once."""
 
     def __init__(self, rows: Rows) -> None:
-        (self.x, self.weights), self.y = rows.tensors()
+        (x, weights), y = rows.tensors()
+        super().__init__(x, weights, y)
 
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, index: Tensor) -> Batch:
-        return (self.x[index], self.weights[index]), self.y[index]
+    def __getitem__(self, index: Tensor) -> Batch:  # type: ignore[override]
+        x, weights, y = (part[index] for part in self.tensors)
+        return (x, weights), y
 
 
 class _EvenBatches(Sampler[Tensor]):

@@ -26,12 +26,14 @@ class Checkpoint:
 
     Args:
         folder: of the checkpoints; made if it is not there. One training has one folder.
-        seconds: save within an epoch too, when the last checkpoint is older than this. After every
-            epoch one is saved in any case.
+        seconds: save after a step when the last checkpoint is older than this.
+        every_epoch: save after every epoch too, however young the last checkpoint is. Where epochs
+            take milliseconds, as on small tables, writing would take longer than training.
     """
 
     folder: str | PathLike[str]
     seconds: float = 60.0
+    every_epoch: bool = True
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0:

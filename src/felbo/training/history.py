@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +20,10 @@ class ValidationScores(NamedTuple):
     loss: float
     nll: float
     accuracy: float
+
+
+# Scores a model as it is, in its own way.
+Scorer = Callable[[], ValidationScores]
 
 
 @dataclass(frozen=True)
