@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from felbo.errors import SettingError
 from felbo.estimator.building import (
     MakeNetwork,
     Table,
@@ -116,11 +117,11 @@ class FittingMixin:
         X, y, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
+                raise SettingError("classes must be passed on the first call to partial_fit.")
             self.classes_ = checked_classes(classes)
             self._begin(X, weights)
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
+            raise SettingError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{self.classes_.tolist()}."
             )
@@ -129,7 +130,7 @@ class FittingMixin:
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         if self.preprocessing not in ("auto", None):
-            raise ValueError(f"preprocessing must be 'auto' or None, got {self.preprocessing!r}.")
+            raise SettingError(f"preprocessing must be 'auto' or None, got {self.preprocessing!r}.")
         return checked_table(self, X, encode=self.preprocessing == "auto", reset=reset)
 
     def _checked(self, X: Any, y: Any, weights: Any, *, reset: bool) -> tuple[Any, Array, Array]:
@@ -163,7 +164,7 @@ class FittingMixin:
         if not self.early_stopping:
             return False
         if not 0.0 < self.validation_fraction < 1.0:
-            raise ValueError(
+            raise SettingError(
                 f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}."
             )
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT

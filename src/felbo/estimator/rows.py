@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
+from felbo.errors import SettingError
+
 Batch = tuple[tuple[Tensor, Tensor], Tensor]
 
 
@@ -72,7 +74,9 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
             smaller than the others. ``None`` takes all rows in each step.
     """
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, or None for all rows; got {batch_size}.")
+        raise SettingError(
+            f"batch_size must be at least 1, or None for all rows; got {batch_size}."
+        )
     size = len(rows.labels)
     order = _EvenBatches(size, 1 if batch_size is None else -(-size // batch_size))
     return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 import numpy as np
 import torch
 
+from felbo.errors import SettingError
 from felbo.estimator.rows import Rows
 from felbo.evaluation.predict import predict
 from felbo.models import StochasticClassifier
@@ -74,7 +75,7 @@ def mean_bounds(
         The mean bound after each epoch.
     """
     if patience < 1:
-        raise ValueError(f"patience must be at least 1 epoch, got {patience}.")
+        raise SettingError(f"patience must be at least 1 epoch, got {patience}.")
     bounds: list[float] = []
     with ExitStack() as stack:
         for fold in folds:

@@ -12,6 +12,7 @@ from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
+from felbo.errors import SettingError, StateError
 from felbo.inputs import Inputs, run
 from felbo.models._conversion import last_layer
 from felbo.models._laplace_torch import full_posterior
@@ -74,11 +75,11 @@ class SubnetworkLaplace(StochasticClassifier):
     ) -> None:
         super().__init__()
         if subnetwork not in ("last", "largest"):
-            raise ValueError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
+            raise SettingError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
         if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}.")
+            raise SettingError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
-            raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+            raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
         # laplace-torch flattens weights with `view`, which channels_last does not allow. Any, since
         # torch's annotations leave out memory_format by itself.
         copied: Any = own_copy(network)
@@ -126,7 +127,7 @@ class SubnetworkLaplace(StochasticClassifier):
         """Return logits ``[M, B, K]``, a fresh ε for each draw."""
         samples = self.resolve_samples(num_samples)
         if not self.fitted:
-            raise RuntimeError("This model has no posterior yet: call model.fit(loader) first.")
+            raise StateError("This model has no posterior yet: call model.fit(loader) first.")
         noise = torch.randn(
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )

@@ -14,7 +14,12 @@ from torch import Tensor
 
 from felbo._container import SavedFileError, read, write
 from felbo._files import OutputFolderError, remove_parts, require_writable
-from felbo.errors import CheckpointError, CheckpointWriteError, DamagedCheckpointWarning
+from felbo.errors import (
+    CheckpointError,
+    CheckpointWriteError,
+    DamagedCheckpointWarning,
+    SettingError,
+)
 
 PREFIX, SUFFIX, LOCK = "checkpoint-", ".safetensors", "lock"
 KEPT = 2
@@ -37,7 +42,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0:
-            raise ValueError(f"seconds must be a number ≥ 0, got {self.seconds}.")
+            raise SettingError(f"seconds must be a number ≥ 0, got {self.seconds}.")
 
 
 class CheckpointFolder:

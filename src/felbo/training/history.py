@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from felbo.errors import DataError
+
 
 class ValidationScores(NamedTuple):
     """Scores on validation data, in evaluation mode.
@@ -118,7 +120,7 @@ class History:
             writes it to a file.
         """
         if not self.epochs:
-            raise ValueError("The history is empty: there is nothing to plot.")
+            raise DataError("The history is empty: there is nothing to plot.")
         # Imported lazily: most trainings are not plotted. Without pyplot no display is needed.
         from matplotlib.figure import Figure
 
