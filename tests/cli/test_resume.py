@@ -82,7 +82,9 @@ def test_a_signal_in_any_of_the_trainings(part, epochs, command, whole, tmp_path
     assert stopped.exit_code == 130
     assert f"SIGTERM: the training was saved to {tmp_path}/run/checkpoints/{part}" in stopped.output
     assert "Go on with --resume" in felbo(*given).output
-    assert felbo(*given, "--resume").exit_code == 0
+    resumed = felbo(*given, "--resume")
+    assert resumed.exit_code == 0
+    assert "Going on with the training in" in resumed.output
     assert result(tmp_path / "run") == whole
 
 

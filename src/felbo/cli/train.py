@@ -90,13 +90,15 @@ def train(
     from felbo.workflow.folder import prepare_folder
     from felbo.workflow.sources import Form, is_table, open_images, open_table
 
-    prepare_folder(out, overwrite, resume)
+    goes_on = prepare_folder(out, overwrite, resume)
     shared: dict[str, Any] = {
         "members": members,
         "strength": strength,
         "data_strength": data_strength,
     }
     console = Console(stderr=True)
+    if goes_on:
+        console.print(f"Going on with the training in {escape(str(out))}.", soft_wrap=True)
     if is_table(source):
         from felbo.workflow.tabular import train_table
 

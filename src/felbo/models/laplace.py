@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import accumulate
+from threading import Lock
 from typing import Any, Literal, Self
 
 import torch
@@ -20,6 +22,9 @@ from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
+
+# torch counts the levels of forward-mode differentiation for the process: one thread at a time.
+_FORWARD_MODE = Lock()
 
 
 class SubnetworkLaplace(StochasticClassifier):
@@ -131,7 +136,8 @@ class SubnetworkLaplace(StochasticClassifier):
         noise = torch.randn(
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
-        draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
+        with nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE:
+            draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
         return self.checked(draws)
 
     def linearised(self, x: Inputs, step: Tensor) -> Tensor:

@@ -117,8 +117,8 @@ def read_model(folder: Path) -> Any:
     return load(folder / MODEL)
 
 
-def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
-    """Raise if a run cannot be written to a folder, before anything is computed.
+def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
+    """Raise if a run cannot be written to a folder; return whether it goes on from checkpoints.
 
     Args:
         folder: of the run.
@@ -143,6 +143,7 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
             f"{folder} holds a run already. Choose another folder with --out, or replace it with "
             "--overwrite."
         )
+    return goes_on
 
 
 def remove_checkpoints(folder: Path) -> None:
