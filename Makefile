@@ -8,7 +8,7 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.
 # they ask for, and everything else that they need is listed (tests/test_makefile.py holds it to that).
 LAPLACE := laplace-torch backpack-for-pytorch curvlinops-for-pytorch asdfghjkl unfoldNd einconv opt-einsum einops tqdm
 
-.PHONY: demo test test-slow torture check format bench docs dist clean
+.PHONY: demo test test-slow test-settings torture check format bench docs dist clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -31,6 +31,9 @@ test: $(VENV)/.installed  ## every test that takes less than a minute
 
 test-slow: $(VENV)/.installed  ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+test-settings: $(VENV)/.installed  ## tests of predictions in inference mode, under autocast, in two threads
+	for setting in inference autocast threads; do $(BIN)/pytest -m "not slow" --setting $$setting || exit 1; done
 
 torture: $(VENV)/.installed  ## kills, damaged files, hostile numbers and memory, with a table of what was survived
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.torture

@@ -5,6 +5,10 @@ import torch
 
 import felbo
 
+from .settings import pytest_addoption, pytest_collection_modifyitems, pytest_pyfunc_call
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_pyfunc_call"]
+
 torch.set_num_threads(1)
 
 pytest_plugins = ["pytester"]  # for the test of the last function of this file

@@ -47,7 +47,15 @@ MODELS = {
     "Radial": lambda: felbo.Radial(network()),
     "Rank1": lambda: felbo.Rank1(network(), 2),
     "Tempered": lambda: felbo.Tempered(felbo.Ensemble(network, 3), 2.0),
+    "SubnetworkLaplace": lambda: laplace(),
 }
+
+
+def laplace():
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), 8)
+    return felbo.SubnetworkLaplace(network(), size=12).fit(data)
+
+
 OBJECTIVES = {
     "partial": lambda: felbo.FunctionSpaceELBO(felbo.UniformPrior(CLASSES), 24),
     "total": lambda: felbo.FunctionSpaceELBO(felbo.UniformPrior(CLASSES), 24, gradient="total"),

@@ -7,10 +7,13 @@ import random
 import time
 from pathlib import Path
 
+from benchmarks.torture.tables import TableTraining
 from benchmarks.torture.trainings import Training
 
 # Kills of one training, before it is let to its end.
 KILLS = 4
+# Share of the trainings that are of tables.
+TABLES = 0.25
 
 
 def kills(count: int, folder: Path, seed: int) -> tuple[int, int]:
@@ -23,9 +26,11 @@ def kills(count: int, folder: Path, seed: int) -> tuple[int, int]:
     source = random.Random(seed)
     # Once in this process: what a training imports lazily is then there in each process forked.
     Training(seed).run(folder / "first", folder / "first-model")
+    TableTraining(seed).run(folder / "first-table", folder / "first-model")
     survived = tried = number = 0
     while tried < count:
-        training = Training(source.randrange(1 << 30))
+        kind = TableTraining if source.random() < TABLES else Training
+        training = kind(source.randrange(1 << 30))
         home = folder / f"{number}"
         number += 1
         started = time.monotonic()
@@ -41,7 +46,7 @@ def kills(count: int, folder: Path, seed: int) -> tuple[int, int]:
     return survived, tried
 
 
-def _ended(training: Training, folder: Path, waits: list[float]) -> int:
+def _ended(training: Training | TableTraining, folder: Path, waits: list[float]) -> int:
     """Kill a training after each wait, let the next one end; return the number of real kills."""
     folder.mkdir(parents=True)
     # Forked: a new interpreter would take longer to import torch than to train. The parent has one

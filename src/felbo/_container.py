@@ -14,7 +14,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from felbo._files import write_atomically
-from felbo.errors import FelboError
+from felbo.errors import FelboError, MissingFileError
 
 # Raised with every change that older versions of felbo would misread.
 FORMAT = 1
@@ -52,7 +52,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         SavedFileError: if the file is damaged, newer than this felbo, or something else.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"There is no saved model {path}.")
+        raise MissingFileError(f"There is no saved model {path}.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -18,7 +18,7 @@ class FelboError(Exception):
 
 
 class DataError(FelboError, ValueError):
-    """Data cannot be trained on or predicted: empty, NaN, or labels out of range."""
+    """Data cannot be trained on, predicted or evaluated: empty, NaN, or labels out of range."""
 
 
 class SettingError(FelboError, ValueError):
@@ -31,6 +31,14 @@ class ShapeError(FelboError, ValueError):
 
 class InputTypeError(FelboError, TypeError):
     """An argument or tensor has the wrong type."""
+
+
+class StateError(FelboError, RuntimeError):
+    """A model, or torch, is not in the state that a call needs."""
+
+
+class MissingFileError(FelboError, FileNotFoundError):
+    """A file that was to be read is not there."""
 
 
 class DivergedError(FelboError, FloatingPointError):

@@ -16,7 +16,8 @@ import felbo
 from felbo.estimator import FunctionSpaceClassifier, learner
 from felbo.estimator.building import MODELS, make_objective
 from felbo.estimator.rows import Rows
-from felbo.estimator.stopping import HeldOutBound, mean_scores
+from felbo.estimator.stopping import HeldOutBound, mean_bounds
+from felbo.training import Epoch, ValidationScores
 
 X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
 NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
@@ -248,40 +249,41 @@ def test_early_stopping_scores_rows_that_are_not_trained_on():
         objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
         again = classifier._untrained(learner.table, 2, learner.seed)
         next(again.training(objective, kept, epochs=1, batch_size=32))
-        scores.append(HeldOutBound(again.model, objective, held_out, learner.seed)())
+        scores.append(-HeldOutBound(again.model, objective, held_out, learner.seed)().loss)
     assert [np.mean(scores)] == pytest.approx(classifier.validation_scores_, abs=1e-6)
     assert sorted(seen) == sorted(rows.features.tolist())
 
 
-class Counted:
-    """A training whose score is known."""
+class Known:
+    """A training whose bounds are known, and that takes up so many epochs where it begins."""
 
-    def __init__(self, scores):
-        self.scores, self.done, self.closed = scores, 0, False
+    def __init__(self, bounds, taken_up):
+        self.history, self.closed = felbo.History(), False
+        self.epochs = self._run(bounds, taken_up)
 
-    def __iter__(self):
-        return self
+    def _run(self, bounds, taken_up):
+        for number, bound in enumerate(bounds):
+            scores = ValidationScores(-bound, 0.0, 0.0)
+            self.history.append(Epoch(number, 0.0, 0.0, 0.0, 0.0, scores))
+            if number >= taken_up:
+                yield self.history.epochs[-1]
 
     def __next__(self):
-        if self.done == len(self.scores):
-            raise StopIteration
-        self.done += 1
-        return self.done
-
-    def __call__(self):
-        return self.scores[self.done - 1]
+        return next(self.epochs)
 
     def close(self):
         self.closed = True
 
 
-def test_folds_are_trained_in_step_and_stopped_by_their_mean():
-    folds = [Counted([0.0, 4.0, 0.0, 0.0, 9.0]), Counted([0.0, 0.0, 5.0, 1.0, 9.0])]
+@pytest.mark.parametrize("taken_up", [(0, 0), (3, 2), (5, 5), (5, 0)])
+def test_folds_are_trained_in_step_and_stopped_by_their_mean(taken_up):
+    bounds = [0.0, 4.0, 0.0, 0.0, 9.0], [0.0, 0.0, 5.0, 1.0, 9.0]
+    folds = [Known(*fold) for fold in zip(bounds, taken_up, strict=True)]
     shown = []
-    scores = mean_scores([(fold, fold) for fold in folds], 1, shown.append)
-    assert scores == [0.0, 2.0, 2.5, 0.5]
-    assert shown == [1, 2, 3, 4]
-    assert [fold.done for fold in folds] == [4, 4]
+    assert mean_bounds(folds, 1, shown.append) == [0.0, 2.0, 2.5, 0.5]
+    assert [epoch.number for epoch in shown] == [0, 1, 2, 3]
+    done = [len(fold.history) for fold in folds]
+    assert done == [min(max(4, before + 1), 5) for before in taken_up]
     assert all(fold.closed for fold in folds)
 
 
@@ -291,9 +293,9 @@ def test_many_rows_are_split_once():
     classifier.fit(x, (x[:, 0] > 0).astype(int))
     learner = classifier.learner_
     rows = Rows(learner.table.transform(x), (x[:, 0] > 0).astype(np.int64), np.ones(1000)).merged()
-    search, score = classifier._search(*rows.split(0.2, learner.seed))
-    next(search)
-    assert classifier.validation_scores_ == pytest.approx([score()], abs=1e-6)
+    search = classifier._search(*rows.split(0.2, learner.seed))
+    bound = -next(search).validation.loss
+    assert classifier.validation_scores_ == pytest.approx([bound], abs=1e-6)
 
 
 def test_the_bound_on_held_out_rows_by_hand():
@@ -307,7 +309,10 @@ def test_the_bound_on_held_out_rows_by_hand():
     likelihood = np.average(np.log((1 - 1e-4) * mean + 1e-4 / 2), weights=rows.weights)
     kl = felbo.objectives.function_space_kl(logits, torch.ones(2), 6.0).numpy()
     expected = likelihood - 0.5 * np.average(kl, weights=rows.weights)
-    assert bound() == pytest.approx(expected, abs=1e-5)
+    assert -bound().loss == pytest.approx(expected, abs=1e-5)
+    assert -bound().nll == pytest.approx(likelihood, abs=1e-5)
+    right = logits.softmax(-1).mean(0).numpy().argmax(1) == rows.labels
+    assert bound().accuracy == pytest.approx(100 * np.average(right, weights=rows.weights))
 
 
 def test_rows_that_move_as_correlated_columns_do_are_uncertain():

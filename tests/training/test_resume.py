@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -335,6 +336,29 @@ def test_other_models_objectives_and_data_are_refused(tmp_path):
             felbo.fit(*parts, epochs=3, batch_size=16, seed=1, checkpoint=tmp_path, progress=False)
 
 
+def test_other_data_in_a_loader_are_refused(tmp_path):
+    x, y = data()
+    trainings = {
+        None: DataLoader(TensorDataset(x, y), 16),
+        r"data was '50 items in 4 batches \[": DataLoader(TensorDataset(x, 1 - y), 16),
+        "and is '50 items in 5 batches": DataLoader(TensorDataset(x, y), 10),
+    }
+    for words, loader in trainings.items():
+        model = felbo.MAP(network())
+        refused = nullcontext() if words is None else pytest.raises(CheckpointError, match=words)
+        with refused:
+            felbo.fit(model, elbo(), loader, epochs=2, checkpoint=tmp_path, progress=False)
+
+
+def test_short_epochs_need_not_all_be_saved(tmp_path):
+    saved = []
+    rare = Checkpoint(tmp_path, seconds=1e9, every_epoch=False)
+    whole = simple(rare, on_epoch=lambda epoch: saved.append(len(list(tmp_path.glob("c*")))))
+    assert saved == [1, 1, 1]  # before the first step, and no more
+    same(simple(rare, augment=Identity(1)), whole)  # the end is saved
+    same(simple(None), whole)
+
+
 def test_a_second_training_in_the_folder_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="Another training"):
         simple(tmp_path, on_epoch=lambda epoch: simple(tmp_path))
@@ -383,6 +407,25 @@ def test_a_signal_finishes_the_step_and_saves(number, tmp_path, request):
     assert len(calls) == 6
     assert signal.getsignal(number) is before
     same(simple(folder, augment=Identity()), whole)
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_signal_while_a_checkpoint_is_written(epoch, tmp_path, monkeypatch, request):
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, handler))
+    whole = simple(None)
+    real, calls = os.fsync, []
+
+    def interrupted(number):
+        calls.append(number)
+        if len(calls) == 2 * epoch + 1:  # after two for the first checkpoint
+            os.kill(os.getpid(), signal.SIGTERM)
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(felbo.TrainingInterrupted, match=f"SIGTERM.*after {epoch} epochs"):
+        simple(tmp_path)
+    same(simple(tmp_path), whole)
 
 
 def test_other_threads_train_without_handlers(tmp_path):

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
+from felbo.training import ValidationScores
 
 from .small import data, elbo, fit, network, normalised, refused, state, weights
 
@@ -124,3 +125,17 @@ def test_compiled_models_are_validated():
     history = fit(compiled, data(), validation=HELD_OUT)
     expected = fit(twin, data(), validation=HELD_OUT)
     assert history.validation[-1] == pytest.approx(expected.validation[-1], rel=1e-5)
+
+
+def test_a_function_may_score_the_model():
+    model, modes = felbo.MAP(network()), []
+    losses = iter([3.0, 1.0, 2.0, 2.0, 0.0])
+
+    def score():
+        modes.append(model.training)
+        return ValidationScores(next(losses), 0.0, 50.0)
+
+    history = fit(model, data(), validation=score, monitor="loss", patience=2, epochs=5)
+    assert [scores.loss for scores in history.validation] == [3.0, 1.0, 2.0, 2.0]
+    assert history.best.number == 1
+    assert modes == [False] * 4

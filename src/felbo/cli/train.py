@@ -63,7 +63,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run on images.")
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
     ] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -85,23 +85,20 @@ def train(
 
       felbo train --config train.toml
 
-    A run on images that was interrupted goes on with --resume and otherwise the same command.
+    A run that was interrupted goes on with --resume and otherwise the same command.
     """
     from felbo.workflow.folder import prepare_folder
     from felbo.workflow.sources import Form, is_table, open_images, open_table
 
-    if resume and is_table(source):
-        raise InputError(
-            "--resume is for images: a table is trained again, from the beginning. Leave --resume "
-            "out."
-        )
-    prepare_folder(out, overwrite, resume)
+    goes_on = prepare_folder(out, overwrite, resume)
     shared: dict[str, Any] = {
         "members": members,
         "strength": strength,
         "data_strength": data_strength,
     }
     console = Console(stderr=True)
+    if goes_on:
+        console.print(f"Going on with the training in {escape(str(out))}.", soft_wrap=True)
     if is_table(source):
         from felbo.workflow.tabular import train_table
 

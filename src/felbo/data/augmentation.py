@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from felbo.errors import SettingError, ShapeError
+
 __all__ = ["random_crop", "random_crop_flip", "random_flip"]
 
 
@@ -58,7 +60,7 @@ def random_crop(
     """
     _check(images)
     if padding < 0:
-        raise ValueError(f"Expected padding of at least 0 pixels, but got {padding}.")
+        raise SettingError(f"Expected padding of at least 0 pixels, but got {padding}.")
     height, width = images.shape[-2:]
     down, right = _draw(2, 2 * padding + 1, images, generator)
     # Advanced indexing puts [B, H, W] first and the channels last, which is channels_last memory.
@@ -112,4 +114,4 @@ def _like(result: Tensor, images: Tensor) -> Tensor:
 
 def _check(images: Tensor) -> None:
     if images.ndim != 4:
-        raise ValueError(f"Expected images [B, C, H, W], but got shape {tuple(images.shape)}.")
+        raise ShapeError(f"Expected images [B, C, H, W], but got shape {tuple(images.shape)}.")

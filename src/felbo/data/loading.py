@@ -14,6 +14,7 @@ from felbo.data.idx import parse_idx
 from felbo.data.integrity import check_bytes
 from felbo.data.location import ENVIRONMENT_VARIABLE, data_root, fetch_command
 from felbo.data.registry import DataFile, DatasetInfo, Split, dataset_info
+from felbo.errors import SettingError
 
 __all__ = ["ImageData", "load"]
 
@@ -65,7 +66,7 @@ def load(
     """
     info = dataset_info(name)
     if split not in get_args(Split):
-        raise ValueError(f"Expected split 'train' or 'test', but got {split!r}.")
+        raise SettingError(f"Expected split 'train' or 'test', but got {split!r}.")
     base = data_root(root)
     files = info.split_files(split)
     _ensure_present(info, files, base, download)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo.errors import InputTypeError, SettingError, ShapeError
+
 __all__ = ["normalize", "scale"]
 
 
@@ -28,7 +30,7 @@ def scale(images: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
     """
     _require_bytes(images)
     if not low < high:
-        raise ValueError(f"Expected low < high, but got low={low} and high={high}.")
+        raise SettingError(f"Expected low < high, but got low={low} and high={high}.")
     return images.to(torch.float32).div_(255.0).mul_(high - low).add_(low)
 
 
@@ -54,12 +56,12 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     _require_bytes(images)
     channels = images.shape[-3] if images.ndim >= 3 else None
     if channels is None or not channels == len(mean) == len(std):
-        raise ValueError(
+        raise ShapeError(
             f"Expected images [..., C, H, W] with C values of mean and std, but got shape "
             f"{tuple(images.shape)}, {len(mean)} means and {len(std)} standard deviations."
         )
     if not all(value > 0 for value in std):
-        raise ValueError(f"Expected standard deviations above 0, but got {tuple(std)}.")
+        raise SettingError(f"Expected standard deviations above 0, but got {tuple(std)}.")
     centre = torch.tensor(mean, dtype=torch.float32, device=images.device).view(-1, 1, 1)
     spread = torch.tensor(std, dtype=torch.float32, device=images.device).view(-1, 1, 1)
     return images.to(torch.float32).div_(255.0).sub_(centre).div_(spread)
@@ -68,7 +70,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 def _require_bytes(images: Tensor) -> None:
     # For floats, the range [0, 1] or [0, 255] would be a guess.
     if images.dtype != torch.uint8:
-        raise TypeError(
+        raise InputTypeError(
             f"Expected uint8 images as felbo.data.load gives them, but got {images.dtype}; "
             "convert bytes once, before anything else."
         )

@@ -26,6 +26,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from felbo.data.class_names import CIFAR10, CIFAR100, DIGITS, FASHION
+from felbo.errors import SettingError
 
 __all__ = [
     "NAMES",
@@ -286,7 +287,7 @@ def dataset_info(name: str) -> DatasetInfo:
     """
     if name in REGISTRY:
         return REGISTRY[name]
-    raise ValueError(_unknown(name, "a data set", NAMES))
+    raise SettingError(_unknown(name, "a data set", NAMES))
 
 
 def source_info(name: str) -> Source:
@@ -300,7 +301,7 @@ def source_info(name: str) -> Source:
         return OTHER_SOURCES[name]
     if name in REGISTRY:
         return REGISTRY[name]
-    raise ValueError(_unknown(name, "a data source", SOURCE_NAMES))
+    raise SettingError(_unknown(name, "a data source", SOURCE_NAMES))
 
 
 def _unknown(name: str, kind: str, known: tuple[str, ...]) -> str:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo.errors import InputTypeError, SettingError, ShapeError
+
 __all__ = ["rotate"]
 
 
@@ -65,15 +67,15 @@ def _grid(images: Tensor, degrees: float) -> Tensor:
 
 def _check(images: Tensor, degrees: float, fill: float, mode: str) -> None:
     if not images.is_floating_point():
-        raise TypeError(
+        raise InputTypeError(
             f"Expected floating-point images, but got {images.dtype}; "
             "convert bytes with felbo.data.scale or felbo.data.normalize first."
         )
     if images.ndim not in (3, 4):
-        raise ValueError(
+        raise ShapeError(
             f"Expected images [B, C, H, W] or [B, H, W], but got shape {tuple(images.shape)}."
         )
     if not (math.isfinite(degrees) and math.isfinite(fill)):
-        raise ValueError(f"Expected finite degrees and fill, but got {degrees} and {fill}.")
+        raise SettingError(f"Expected finite degrees and fill, but got {degrees} and {fill}.")
     if mode not in ("bilinear", "nearest"):
-        raise ValueError(f"Expected mode 'bilinear' or 'nearest', but got {mode!r}.")
+        raise SettingError(f"Expected mode 'bilinear' or 'nearest', but got {mode!r}.")

@@ -82,7 +82,7 @@ class ShardedEnsemble(StochasticClassifier):
         The gradient goes to the own members, and to inputs that require one.
         """
         if self.resolve_samples(num_samples) != self.training_samples:
-            raise ValueError(
+            raise SettingError(
                 f"This ensemble has {self.training_samples} members and gives exactly that many "
                 f"draws, got num_samples={num_samples}."
             )

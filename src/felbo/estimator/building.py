@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
 from felbo.measurement import Batch, Box, Elsewhere, MeasurementSet, as_measurement_set
@@ -66,7 +67,7 @@ def make_model(
     if network is None:
         return MODELS[kind](lambda: mlp(inputs, hidden, classes), members)
     if isinstance(network, nn.Module) or not callable(network):
-        raise TypeError(
+        raise InputTypeError(
             "network must be a function (inputs, classes) -> nn.Module that builds a new network, "
             f"or None for a perceptron with the layers of `hidden`; got {network!r}."
         )
@@ -90,12 +91,12 @@ def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
         _check_fitted(prior)
         return ClassifierPrior(_InUnits(prior, table), classes=list(classes))
     if not callable(prior):
-        raise TypeError(
+        raise InputTypeError(
             "prior must be 'uniform', a function from points to a Dirichlet such as "
             f"felbo.DirichletPrior([1, 2]), or a fitted classifier; got {prior!r}."
         )
     if table.columns is not None and table.categories:
-        raise ValueError(
+        raise SettingError(
             "A prior that depends on x cannot be asked about categories as numbers. Pass the "
             "fitted classifier itself, which is asked with a DataFrame."
         )

@@ -11,6 +11,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from felbo.errors import DataError, ShapeError
 from felbo.estimator.tables import is_frame
 
 Array = NDArray[Any]
@@ -27,10 +28,10 @@ def checked_table(estimator: BaseEstimator, X: Any, *, encode: bool, reset: bool
     """
     if encode and is_frame(X):
         if min(X.shape) == 0:
-            raise ValueError(f"Found {len(X)} sample(s) and {X.shape[1]} feature(s) in X.")
+            raise DataError(f"Found {len(X)} sample(s) and {X.shape[1]} feature(s) in X.")
         if not X.columns.is_unique:
             doubled = sorted({str(name) for name in X.columns[X.columns.duplicated()]})
-            raise ValueError(f"Every column of X needs a name of its own, these are not: {doubled}")
+            raise DataError(f"Every column of X needs a name of its own, these are not: {doubled}")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     return validate_data(
@@ -46,7 +47,7 @@ def checked_table(estimator: BaseEstimator, X: Any, *, encode: bool, reset: bool
 def checked_labels(y: Any, X: Any) -> Array:
     """Return one label per row of the table."""
     if y is None:
-        raise ValueError("A classifier requires y to be passed, but the target y is None.")
+        raise DataError("A classifier requires y to be passed, but the target y is None.")
     labels = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(labels)
     check_consistent_length(X, labels)
@@ -57,7 +58,7 @@ def checked_classes(labels: Any) -> Array:
     """Return the different labels in order, at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(
+        raise DataError(
             f"A classifier needs rows of at least 2 classes, got 1 class: {classes.tolist()}."
         )
     return classes
@@ -75,13 +76,13 @@ def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64]:
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
     if weights.shape != (rows,):
-        raise ValueError(
+        raise ShapeError(
             f"sample_weight needs one weight per row, shape ({rows},), got {weights.shape}."
         )
     if (weights < 0).any():
-        raise ValueError(f"sample_weight must not be negative, got {weights.min()}.")
+        raise DataError(f"sample_weight must not be negative, got {weights.min()}.")
     if not weights.any():
-        raise ValueError("sample_weight is zero for all rows: there is nothing to learn from.")
+        raise DataError("sample_weight is zero for all rows: there is nothing to learn from.")
     if (weights == np.round(weights)).all():
         return np.asarray(weights)
     return np.asarray(weights * (np.count_nonzero(weights) / weights.sum()))
@@ -91,7 +92,7 @@ def encoded_labels(labels: Array, classes: Array) -> NDArray[np.int64]:
     """Return the position of each label among the classes."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
-        raise ValueError(
+        raise DataError(
             f"y holds the labels {unknown.tolist()}, which are not among the classes "
             f"{classes.tolist()} of the first call."
         )

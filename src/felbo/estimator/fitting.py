@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from felbo.errors import SettingError
 from felbo.estimator.building import (
     MakeNetwork,
     Table,
@@ -27,11 +31,12 @@ from felbo.estimator.checks import (
 )
 from felbo.estimator.learner import Learner
 from felbo.estimator.rows import Rows
-from felbo.estimator.stopping import HeldOutBound, mean_scores
+from felbo.estimator.stopping import HeldOutBound, mean_bounds
 from felbo.estimator.tables import NumberTable, TableEncoder, take
 from felbo.objectives import Objective
 from felbo.random import torch_seed
-from felbo.training import Training
+from felbo.training import Checkpoint, Training
+from felbo.training.checkpoint import CheckpointFolder
 from felbo.training.progress import progress_bar
 
 Array = NDArray[Any]
@@ -40,6 +45,8 @@ Array = NDArray[Any]
 FEWEST_HELD_OUT = 10
 # With fewer in one split, several are taken: the best epoch by few rows is mostly chance.
 MANY_HELD_OUT = 200
+# Between two checkpoints; an epoch on a small table takes less than writing one.
+SECONDS = 5.0
 
 
 class FittingMixin:
@@ -65,7 +72,14 @@ class FittingMixin:
     device: str
     verbose: bool
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
         """Train a new model.
 
         Args:
@@ -73,12 +87,18 @@ class FittingMixin:
             y: labels ``[N]`` of any type.
             sample_weight: how much each row counts ``[N]``, not negative. Whole numbers count as
                 that many equal rows; others are relative, and scaled to a mean of one.
+            checkpoint: folder in which the trainings are saved every few seconds. After an
+                interruption, ``fit`` called in the same way, with a number as ``random_state``,
+                goes on from there and ends with the same model.
         """
         X, y, weights = self._checked(X, y, sample_weight, reset=True)
         self.classes_ = checked_classes(y)
         self._begin(X, weights)
         rows = self._rows(X, y, weights)
-        self._train(rows, self._best_epochs(rows) if self._holds_out(rows) else self.epochs)
+        folder = None if checkpoint is None else Path(checkpoint)
+        with nullcontext() if folder is None else CheckpointFolder(folder).locked():
+            epochs = self._best_epochs(rows, folder) if self._holds_out(rows) else self.epochs
+            self._train(rows, epochs, _part(folder, "all"))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -97,11 +117,11 @@ class FittingMixin:
         X, y, weights = self._checked(X, y, sample_weight, reset=first)
         if first:
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
+                raise SettingError("classes must be passed on the first call to partial_fit.")
             self.classes_ = checked_classes(classes)
             self._begin(X, weights)
         elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
+            raise SettingError(
                 f"classes={classes!r} is not the same as on the last call to partial_fit, "
                 f"{self.classes_.tolist()}."
             )
@@ -110,7 +130,7 @@ class FittingMixin:
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         if self.preprocessing not in ("auto", None):
-            raise ValueError(f"preprocessing must be 'auto' or None, got {self.preprocessing!r}.")
+            raise SettingError(f"preprocessing must be 'auto' or None, got {self.preprocessing!r}.")
         return checked_table(self, X, encode=self.preprocessing == "auto", reset=reset)
 
     def _checked(self, X: Any, y: Any, weights: Any, *, reset: bool) -> tuple[Any, Array, Array]:
@@ -144,35 +164,39 @@ class FittingMixin:
         if not self.early_stopping:
             return False
         if not 0.0 < self.validation_fraction < 1.0:
-            raise ValueError(
+            raise SettingError(
                 f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}."
             )
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
-    def _best_epochs(self, rows: Rows) -> int:
+    def _best_epochs(self, rows: Rows, checkpoints: Path | None) -> int:
         """Return the number of epochs after which the bound on rows held out is highest."""
         held_out = self.validation_fraction * float(rows.weights.sum())
         splits = min(round(1 / self.validation_fraction), math.ceil(MANY_HELD_OUT / held_out))
         seed = self.learner_.seed
         folds = [rows.split(self.validation_fraction, seed, fold) for fold in range(splits)]
         with progress_bar(self.epochs, self.verbose) as show:
-            searches = [self._search(*fold) for fold in folds]
-            self.validation_scores_ = mean_scores(searches, self.patience, show)
+            searches = [
+                self._search(*fold, _part(checkpoints, f"split-{number}"))
+                for number, fold in enumerate(folds)
+            ]
+            self.validation_scores_ = mean_bounds(searches, self.patience, show)
         return int(np.argmax(self.validation_scores_)) + 1
 
-    def _search(self, kept: Rows, held_out: Rows) -> tuple[Training, HeldOutBound]:
-        """Return a training on some rows, and the bound on the others."""
+    def _search(self, kept: Rows, held_out: Rows, checkpoint: Checkpoint | None = None) -> Training:
+        """Return a training on some rows that is validated by the bound on the others."""
         seed = self.learner_.seed
         learner = self._untrained(self.learner_.table, kept.features.shape[1], seed)
         objective = self._objective(float(kept.weights.sum()))
-        training = learner.training(
+        return learner.training(
             objective,
             kept,
             epochs=self.epochs,
             batch_size=self.batch_size,
             device=self.device,
+            validation=HeldOutBound(learner.model, objective, held_out, seed),
+            checkpoint=checkpoint,
         )
-        return training, HeldOutBound(learner.model, objective, held_out, seed)
 
     def _objective(self, num_data: float) -> Objective:
         return make_objective(
@@ -184,7 +208,7 @@ class FittingMixin:
             None if self.model == "map" else self.members,
         )
 
-    def _train(self, rows: Rows, epochs: int) -> None:
+    def _train(self, rows: Rows, epochs: int, checkpoint: Checkpoint | None = None) -> None:
         learner = self.learner_
         learner.num_data += float(rows.weights.sum())
         learner.train(
@@ -194,6 +218,12 @@ class FittingMixin:
             batch_size=self.batch_size,
             device=self.device,
             verbose=self.verbose,
+            checkpoint=checkpoint,
         )
         self.n_iter_ = len(learner.losses)
         self.loss_curve_ = learner.losses
+
+
+def _part(folder: Path | None, name: str) -> Checkpoint | None:
+    """Return where one of the trainings of a fit is saved."""
+    return None if folder is None else Checkpoint(folder / name, SECONDS, every_epoch=False)

@@ -15,7 +15,8 @@ from felbo.estimator.tables import take
 from felbo.evaluation import Prediction, predict
 from felbo.models import StochasticClassifier
 from felbo.objectives import Objective
-from felbo.training import Epoch, Training, fit, train
+from felbo.training import Checkpoint, Epoch, Training, fit, train
+from felbo.training.history import Scorer
 
 # Rows that are encoded and predicted at a time, which bounds the memory that it takes.
 CHUNK = 8192
@@ -50,24 +51,29 @@ class Learner:
         batch_size: int | None,
         device: str = "cpu",
         verbose: bool = False,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         """Take some epochs more."""
+        before = len(self.losses)
 
         def on_epoch(epoch: Epoch) -> None:
             self.losses.append(epoch.total)
 
-        fit(
+        history = fit(
             self.model.float(),
             objective,
             as_loader(rows, batch_size),
             epochs=epochs,
             optimizer=self.optimizer,
             # Another one in every call, so that epochs are not copies of each other.
-            seed=self.seed + len(self.losses),
+            seed=self.seed + before,
             fabric=fabric_for(device),
             progress=verbose,
             on_epoch=on_epoch,
+            checkpoint=checkpoint,
         )
+        # Also of the epochs before a training was interrupted.
+        self.losses[before:] = history.total
         # In float32, rounding would make the prediction for a row depend on the rows beside it.
         self.model.double()
 
@@ -79,6 +85,8 @@ class Learner:
         epochs: int,
         batch_size: int | None,
         device: str = "cpu",
+        validation: Scorer | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Training:
         """Return a training of the untrained model, epoch by epoch."""
         return train(
@@ -89,6 +97,8 @@ class Learner:
             optimizer=self.optimizer,
             seed=self.seed,
             fabric=fabric_for(device),
+            validation=validation,
+            checkpoint=checkpoint,
         )
 
     def predictions(self, X: Any) -> Iterator[Prediction]:

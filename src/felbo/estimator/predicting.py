@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.estimator.learner import Learner
 from felbo.evaluation import Prediction
 from felbo.objectives.checks import check_choice
@@ -61,10 +62,10 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
             return labels
         check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
         if reject_label in self.classes_.tolist():
-            raise ValueError(f"reject_label={reject_label!r} is one of the labels; take another.")
+            raise SettingError(f"reject_label={reject_label!r} is one of the labels; take another.")
         values = self.uncertainty(X, kind)
         if np.isnan(values).any():
-            raise ValueError("One draw has no epistemic uncertainty: reject by kind='total'.")
+            raise SettingError("One draw has no epistemic uncertainty: reject by kind='total'.")
         if np.asarray(reject_label).dtype.kind != labels.dtype.kind:
             labels = labels.astype(object)
         return np.where(values > reject_above, reject_label, labels)

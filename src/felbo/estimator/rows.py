@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Sampler, TensorDataset
+
+from felbo.errors import SettingError
 
 Batch = tuple[tuple[Tensor, Tensor], Tensor]
 
@@ -72,23 +74,24 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
             smaller than the others. ``None`` takes all rows in each step.
     """
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, or None for all rows; got {batch_size}.")
+        raise SettingError(
+            f"batch_size must be at least 1, or None for all rows; got {batch_size}."
+        )
     size = len(rows.labels)
     order = _EvenBatches(size, 1 if batch_size is None else -(-size // batch_size))
     return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)
 
 
-class _Table(Dataset[Batch]):
+class _Table(TensorDataset):
     """Rows as tensors, taken by many indices at once."""
 
     def __init__(self, rows: Rows) -> None:
-        (self.x, self.weights), self.y = rows.tensors()
+        (x, weights), y = rows.tensors()
+        super().__init__(x, weights, y)
 
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, index: Tensor) -> Batch:
-        return (self.x[index], self.weights[index]), self.y[index]
+    def __getitem__(self, index: Tensor) -> Batch:  # type: ignore[override]
+        x, weights, y = (part[index] for part in self.tensors)
+        return (x, weights), y
 
 
 class _EvenBatches(Sampler[Tensor]):

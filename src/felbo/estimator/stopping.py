@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 
 import numpy as np
 import torch
 
+from felbo.errors import SettingError
 from felbo.estimator.rows import Rows
 from felbo.evaluation.predict import predict
 from felbo.models import StochasticClassifier
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import Objective
 from felbo.random import torch_seed
-from felbo.training import Epoch, Training
+from felbo.training import Epoch, Training, ValidationScores
 
 
 class HeldOutBound:
@@ -37,16 +38,15 @@ class HeldOutBound:
         self.model, self.objective = model, objective
         self.held_out, self.seed = held_out, seed
 
-    def __call__(self) -> float:
-        """Return the bound for the model as it is."""
-        return self._log_likelihood() - self._kl()
-
-    def _log_likelihood(self) -> float:
+    def __call__(self) -> ValidationScores:
+        """Return the scores of the model as it is; the bound is −``loss``."""
         features, labels, weights = self.held_out
         probs = predict(self.model, torch.from_numpy(features), seed=self.seed).probs.cpu().numpy()
         # Smoothed as in felbo.score, so that one confident mistake does not decide alone.
         likelihood = (1 - 1e-4) * probs[np.arange(len(labels)), labels] + 1e-4 / probs.shape[1]
-        return float(np.average(np.log(likelihood), weights=weights))
+        nll = -float(np.average(np.log(likelihood), weights=weights))
+        accuracy = 100.0 * float(np.average(probs.argmax(1) == labels, weights=weights))
+        return ValidationScores(nll + self._kl(), nll, accuracy)
 
     @torch.no_grad()
     def _kl(self) -> float:
@@ -58,36 +58,39 @@ class HeldOutBound:
             return float(self.objective(self.model, (x, weights), y).kl)
 
 
-def mean_scores(
-    folds: Sequence[tuple[Training, Callable[[], float]]],
+def mean_bounds(
+    folds: Sequence[Training],
     patience: int,
     show: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[float]:
-    """Train on all folds in step, until their mean score has not risen for some epochs.
+    """Train on all folds in step, until their mean bound has not risen for some epochs.
 
     Args:
-        folds: trainings, each with a function that scores its model.
+        folds: trainings that are validated by :class:`HeldOutBound`; those that were interrupted
+            may have got further than others.
         patience: epochs without a rise.
         show: called with every epoch of the first fold.
 
     Returns:
-        The mean score after each epoch.
+        The mean bound after each epoch.
     """
     if patience < 1:
-        raise ValueError(f"patience must be at least 1 epoch, got {patience}.")
-    scores: list[float] = []
+        raise SettingError(f"patience must be at least 1 epoch, got {patience}.")
+    bounds: list[float] = []
     with ExitStack() as stack:
-        for training, _ in folds:
-            stack.enter_context(closing(training))
-        for epoch in _in_step([training for training, _ in folds]):
-            show(epoch)
-            scores.append(float(np.mean([score() for _, score in folds])))
-            if len(scores) - 1 - int(np.argmax(scores)) >= patience:
+        for fold in folds:
+            stack.enter_context(closing(fold))
+        while all(_has_reached(fold, len(bounds)) for fold in folds):
+            show(folds[0].history.epochs[len(bounds)])
+            losses = [fold.history.validation[len(bounds)].loss for fold in folds]
+            bounds.append(-float(np.mean(losses)))
+            if len(bounds) - 1 - int(np.argmax(bounds)) >= patience:
                 break
-    return scores
+    return bounds
 
 
-def _in_step(trainings: Sequence[Training]) -> Iterator[Epoch]:
-    """Yield the epochs of the first training, each after all have reached it."""
-    for epochs in zip(*trainings, strict=True):
-        yield epochs[0]
+def _has_reached(training: Training, number: int) -> bool:
+    """Train until an epoch is finished; False if there is no such epoch."""
+    if len(training.history) <= number:
+        next(training, None)  # the first one also takes up the epochs before an interruption
+    return len(training.history) > number

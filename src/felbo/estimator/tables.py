@@ -10,6 +10,8 @@ from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from felbo.errors import DataError
+
 Array = NDArray[Any]
 
 # A column of names or identifiers would otherwise become as many columns as there are rows.
@@ -98,14 +100,14 @@ class TableEncoder:
         """Return the numbers ``[N, ·]`` of a table, and its columns of categories."""
         if not is_frame(X):
             if self.categories:
-                raise ValueError(
+                raise DataError(
                     "This classifier was fitted on a DataFrame with categories "
                     f"({self._names(self.categories)}); pass a DataFrame with the same columns."
                 )
             return X.toarray() if sparse.issparse(X) else X, None
         numbers = X.iloc[:, self.numbers].to_numpy(dtype=np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
-            raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+            raise DataError("Input X contains infinity or a value too large for dtype('float64').")
         # pandas knows several missing values, the encoder one per type.
         categories = X.iloc[:, self.categories].astype(object)
         return numbers, categories.where(categories.notna(), None)
@@ -139,7 +141,7 @@ def _kinds(X: Any) -> tuple[list[int], list[int]]:
     kinds = [dtype.kind for dtype in X.infer_objects().dtypes]
     unknown = [name for name, kind in zip(X.columns, kinds, strict=True) if kind not in "fiubO"]
     if unknown:
-        raise ValueError(
+        raise DataError(
             f"The columns {unknown} hold neither numbers nor categories (their types are "
             f"{[str(X[name].dtype) for name in unknown]}). Turn dates into numbers, such as days "
             "since a first one, or leave them out."

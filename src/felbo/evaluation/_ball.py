@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, SettingError, ShapeError
+
 PerChannel = float | Sequence[float] | Tensor
 
 # Bounds and inputs in normalised units are rounded differently from the same byte.
@@ -60,16 +62,16 @@ def ball_around(
         high: largest valid value.
     """
     if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}.")
+        raise SettingError(f"epsilon must be finite and at least 0, got {epsilon}.")
     unit = 1 / _per_channel(1.0 if std is None else std, x, "std")
     if not (unit.isfinite() & (unit > 0)).all():
-        raise ValueError(f"std must be positive and finite, got {std}.")
+        raise SettingError(f"std must be positive and finite, got {std}.")
     smallest = _per_channel(-math.inf if low is None else low, x, "low")
     largest = _per_channel(math.inf if high is None else high, x, "high")
     if not (smallest < largest).all():
-        raise ValueError(f"low must be below high, got low={low} and high={high}.")
+        raise SettingError(f"low must be below high, got low={low} and high={high}.")
     if not ((x >= smallest - _ROUNDING) & (x <= largest + _ROUNDING)).all():
-        raise ValueError(
+        raise DataError(
             f"Inputs lie from {x.min():.4g} to {x.max():.4g}, outside low={low} and high={high}. "
             "Both bounds are in the units of x, that is after normalisation."
         )
@@ -85,7 +87,7 @@ def _per_channel(values: PerChannel, x: Tensor, name: str) -> Tensor:
     """Return one value, or one per channel in a shape that broadcasts with ``x [B, C, ...]``."""
     tensor = torch.as_tensor(values, dtype=x.dtype, device=x.device)
     if tensor.shape not in ((), (x.shape[1],)):
-        raise ValueError(
+        raise ShapeError(
             f"{name} must be one number or one per channel, {x.shape[1]} for inputs of shape "
             f"{list(x.shape)}; got shape {list(tensor.shape)}."
         )

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, InputTypeError, SettingError
 from felbo.evaluation._ball import PerChannel, ball_around
 from felbo.models import StochasticClassifier
 from felbo.models.modes import evaluation_mode
@@ -192,7 +193,7 @@ class _Target(NamedTuple):
         # Only with respect to x: the parameters' own .grad are not touched.
         (gradient,) = torch.autograd.grad(self._loss(x, y).sum(), x)
         if not gradient.isfinite().all():
-            raise ValueError(
+            raise DataError(
                 "The gradient with respect to the inputs is not finite. Check that x and the "
                 "model's logits are finite."
             )
@@ -218,18 +219,18 @@ def _target(
     model: StochasticClassifier, x: Tensor, y: Tensor, num_samples: int | None, batch_size: int
 ) -> _Target:
     if not isinstance(model, StochasticClassifier):
-        raise TypeError(
+        raise InputTypeError(
             f"Attacks need a stochastic classifier, got {type(model).__name__}. Pass "
             "felbo.MAP(network), or felbo.Ensemble.from_networks(networks) for several."
         )
     if x.ndim < 2 or not x.is_floating_point():
-        raise TypeError(
+        raise InputTypeError(
             "Expected inputs [B, C, ...] of a floating-point type, normalised as the model takes "
             f"them; got shape {list(x.shape)} of {x.dtype}."
         )
     check_label_kind(y, len(x))
     if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+        raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
     # A clone, since labels created in inference mode cannot be used with autograd.
     labels = y.to(next(model.parameters(), x).device, torch.int64).clone()
     return _Target(model, labels, num_samples, batch_size)
@@ -237,8 +238,8 @@ def _target(
 
 def _check_search(steps: int, step_size: float, restarts: int, epsilon: float) -> None:
     if min(steps, restarts) < 1:
-        raise ValueError(
+        raise SettingError(
             f"steps and restarts must be at least 1, got steps={steps}, restarts={restarts}."
         )
     if not (math.isfinite(step_size) and (step_size > 0 or epsilon == 0)):
-        raise ValueError(f"step_size must be positive and finite, got {step_size}.")
+        raise SettingError(f"step_size must be positive and finite, got {step_size}.")

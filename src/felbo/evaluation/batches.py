@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from felbo.errors import DataError, InputTypeError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
 
 
@@ -28,7 +29,7 @@ def input_batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
         empty = False
         yield map_tensors(lambda part: part.to(parameter.device), as_inputs(item, dtype))
     if empty:
-        raise ValueError("x gave no batch: there is nothing to predict.")
+        raise DataError("x gave no batch: there is nothing to predict.")
 
 
 def _items(x: Any, size: int, dtype: torch.dtype) -> Iterator[Any]:
@@ -54,7 +55,7 @@ def _first(batch: Any) -> Any:
     if len(batch) in (1, 2) and not isinstance(batch[0], int | float):
         return batch[0]
     kinds = [type(part).__name__ for part in batch]
-    raise TypeError(
+    raise InputTypeError(
         f"A batch must be x, (x, y), or a dict of inputs, got a {type(batch).__name__} {kinds}. "
         "Several inputs of a network are a tuple or dict of their own: ((a, b), y)."
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError
 from felbo.evaluation.checks import check_fraction, check_whole
 
 # Number of weights in memory at a time: 32 MB in float64.
@@ -97,7 +98,7 @@ def _weights(size: int, resamples: int, generator: torch.Generator | None) -> It
 
 def _check_finite(name: str, value: Tensor, drawn: Tensor) -> None:
     if not bool(value.isfinite().all() and drawn.isfinite().all()):
-        raise ValueError(
+        raise DataError(
             f"{name} is not finite on these data, so it has no interval. For a log-likelihood, a "
             "label has probability 0: use a smoothing above 0."
         )

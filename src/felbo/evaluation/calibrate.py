@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import DataError
 from felbo.evaluation.checks import check_whole
 from felbo.evaluation.labelled import LabelledData, labelled_batches
 from felbo.inputs import explained, map_tensors
@@ -108,7 +109,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
     logits = logits.double()
     unit = float((logits.amax(-1) - logits.amin(-1)).mean())
     if not 0.0 < unit < math.inf:
-        raise ValueError(
+        raise DataError(
             "There is no best temperature: the logits "
             + ("are all equal." if unit == 0.0 else "are not finite.")
         )
@@ -137,12 +138,12 @@ def _loss(logits: Tensor, labels: Tensor) -> Callable[[float], float]:
 def _check_inside(best: int, values: list[float]) -> None:
     """Raise if the best temperature is at an end of the grid."""
     if best == 0:
-        raise ValueError(
+        raise DataError(
             "There is no best temperature: the likelihood grows as T goes to 0, since the model "
             "misclassifies no held-out item. Hold out more data, or leave the model as it is."
         )
     if best == len(values) - 1:
-        raise ValueError(
+        raise DataError(
             "There is no best temperature: the likelihood grows as T goes to infinity, since the "
             "model does no better than chance on the held-out data. Do labels and classes agree?"
         )
@@ -162,10 +163,10 @@ def _logits(
         logits.append(batch.cpu())
         labels.append(y.cpu().long())
     if not labels:
-        raise ValueError("The held-out data are empty: there is nothing to calibrate on.")
+        raise DataError("The held-out data are empty: there is nothing to calibrate on.")
     joined = torch.cat(logits, dim=1)
     if not bool(joined.isfinite().all()):
-        raise ValueError(
+        raise DataError(
             "The model's logits on the held-out data are not finite: do the inputs hold NaN?"
         )
     return joined, torch.cat(labels)

@@ -26,6 +26,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, ShapeError
 from felbo.evaluation.checks import check_fraction, probabilities, probabilities_and_labels
 from felbo.evaluation.prediction import Prediction
 from felbo.objectives.checks import check_choice
@@ -77,7 +78,7 @@ class ConformalSets:
         """
         checked = probabilities(probs)
         if checked.shape[1] != len(self.thresholds):
-            raise ValueError(
+            raise ShapeError(
                 f"These sets are for {len(self.thresholds)} classes, got predictions for "
                 f"{checked.shape[1]}."
             )
@@ -184,7 +185,7 @@ def _check_sizes(sizes: list[int], coverage: float) -> None:
     where = f"{min(sizes)} items"
     if len(sizes) > 1:
         where = "per class, " + ", ".join(f"{sizes[k]} of class {k}" for k in few[:5])
-    raise ValueError(
+    raise DataError(
         f"A coverage of {coverage:g} needs at least {needed} held-out items, got {where}. Hold out "
         "more data, or ask for less coverage."
     )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from felbo.errors import InputTypeError
 from felbo.evaluation.detection import Detection, detection
 from felbo.evaluation.labelled import LabelledData, predict_labelled
 from felbo.evaluation.predict import predict
@@ -121,7 +122,7 @@ def evaluate(
 
 def _check_named(what: str, data: Any) -> None:
     if data is not None and not isinstance(data, Mapping):
-        raise TypeError(
+        raise InputTypeError(
             f"{what} is a dict of data by name, such as {what}={{'name': data}}; got "
             f"{type(data).__name__}."
         )
@@ -133,7 +134,7 @@ def _labelled(model: Model, data: Any, settings: dict[str, Any]) -> tuple[Predic
     if not isinstance(model, Prediction):
         return predict_labelled(model, data, **settings)
     if isinstance(data, tuple | DataLoader | Dataset):
-        raise TypeError(
+        raise InputTypeError(
             "A prediction is evaluated on labels [B] alone, and its shifts on pairs (prediction, "
             f"labels); got {type(data).__name__}. Pass the model to evaluate it on inputs."
         )
@@ -144,7 +145,7 @@ def _foreign(model: Model, name: str, x: Any, settings: dict[str, Any]) -> Predi
     if isinstance(x, Prediction):
         return x
     if isinstance(model, Prediction):
-        raise TypeError(
+        raise InputTypeError(
             f"ood[{name!r}] must be a prediction, since there is no model to predict with; got "
             f"{type(x).__name__}. Pass felbo.predict(model, x), or the model itself."
         )

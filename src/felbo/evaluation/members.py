@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs, run
 from felbo.models import StochasticClassifier
 from felbo.models.base import warn_of_probabilities
@@ -25,7 +26,7 @@ class Members:
         logits = [run(network, batch) for network in self.networks]
         classes = [part.shape[-1] for part in logits]
         if len(set(classes)) > 1:
-            raise ValueError(
+            raise ShapeError(
                 "All networks must give logits for the same number of classes, got "
                 f"{classes} classes."
             )
@@ -57,16 +58,18 @@ def _warn_of_copies(logits: Sequence[Tensor]) -> None:
 def check_networks(networks: Sequence[Any], num_samples: int | None) -> None:
     """Raise unless the list holds plain networks, as many as draws are asked for."""
     if not networks:
-        raise ValueError("The list of networks is empty; an ensemble needs at least one.")
+        raise DataError("The list of networks is empty; an ensemble needs at least one.")
     for network in networks:
         if isinstance(network, StochasticClassifier):
-            raise TypeError(
+            raise InputTypeError(
                 f"{type(network).__name__} gives draws of its own; predict with it by itself. A "
                 "list holds plain networks."
             )
         if not isinstance(network, nn.Module):
-            raise TypeError(f"A list holds networks (nn.Module), got {type(network).__name__}.")
+            raise InputTypeError(
+                f"A list holds networks (nn.Module), got {type(network).__name__}."
+            )
     if num_samples not in (None, len(networks)):
-        raise ValueError(
+        raise SettingError(
             f"{len(networks)} networks give exactly that many draws, got num_samples={num_samples}."
         )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from felbo import fused
 from felbo.dirichlet.validation import check_draws, check_simplex
+from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.evaluation.batches import input_batches
 from felbo.evaluation.members import Members, check_networks
 from felbo.evaluation.prediction import Prediction
@@ -83,7 +84,7 @@ def predict(
     if isinstance(model, Tensor | np.ndarray):
         return _from_draws(model, x, num_samples, cap, smoothing)
     if x is None:
-        raise TypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
+        raise InputTypeError("predict(model, x) needs inputs x; only draws [M, B, K] come without.")
     source = _source(model, num_samples)
     # Without smoothing, a probability that underflows to 0 would distort the fit.
     least = torch.float32 if smoothing else torch.float64
@@ -143,11 +144,11 @@ def _from_draws(
 ) -> Prediction:
     draws = torch.as_tensor(given)
     if x is not None:
-        raise TypeError("Draws [M, B, K] are predictions already: pass them alone, without x.")
+        raise InputTypeError("Draws [M, B, K] are predictions already: pass them alone, without x.")
     if num_samples is not None:
-        raise TypeError(f"num_samples is the first axis of the draws, {len(draws)}; omit it.")
+        raise InputTypeError(f"num_samples is the first axis of the draws, {len(draws)}; omit it.")
     if draws.dim() != 3:
-        raise ValueError(
+        raise ShapeError(
             "Draws are class probabilities [M, B, K] (draws, inputs, classes), "
             f"got shape {list(draws.shape)}."
         )
@@ -163,7 +164,7 @@ def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> 
         check_networks(networks, num_samples)
         return _Source(networks, Members(networks))
     if not isinstance(model, nn.Module):
-        raise TypeError(
+        raise InputTypeError(
             "predict takes a stochastic classifier, a list of networks or draws [M, B, K], "
             f"got {type(model).__name__}."
         )
@@ -176,7 +177,7 @@ def _check_finite(probs: Tensor, before: int) -> None:
     good = probs.isfinite().all(-1)
     if not bool(good.all()):
         index = before + int((~good).nonzero()[0])
-        raise ValueError(
+        raise DataError(
             f"The prediction for input {index} is not finite: does this input hold NaN or "
             "infinity, or the model a weight that does?"
         )
@@ -184,8 +185,8 @@ def _check_finite(probs: Tensor, before: int) -> None:
 
 def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
     if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+        raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
     if not 1 <= num_data < float("inf"):
-        raise ValueError(f"num_data is the number of training examples, got {num_data}.")
+        raise SettingError(f"num_data is the number of training examples, got {num_data}.")
     if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")
+        raise SettingError(f"smoothing must lie in [0, 1), got {smoothing}.")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from felbo.errors import SettingError
+
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 # Inputs that a repr shows.
@@ -43,7 +45,7 @@ def as_frame(arrays: Arrays, class_names: Sequence[str] | None) -> Any:
 def _checked_names(given: Sequence[str] | None, classes: int) -> list[str]:
     names = [str(name) for name in (range(classes) if given is None else given)]
     if len(names) != classes or len(set(names)) != classes:
-        raise ValueError(
+        raise SettingError(
             f"class_names must be {classes} different names, one per class; got {given!r}."
         )
     return names

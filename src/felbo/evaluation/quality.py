@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from felbo import dirichlet
+from felbo.errors import DataError
 from felbo.evaluation.bootstrap import Estimate, Measures, bootstrap
 from felbo.evaluation.calibration import cells, error_of
 from felbo.evaluation.checks import probabilities_and_labels
@@ -115,7 +116,7 @@ def _measures(probs: Tensor, labels: Tensor, bins: int, smoothing: float) -> Mea
         dim=-1,
     )
     if not bool(items.isfinite().all()):
-        raise ValueError(
+        raise DataError(
             "The log-likelihood is −∞, since a label has probability 0. Use a smoothing above 0."
         )
     width = cells(probs, labels, "top", "width", bins)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, SettingError, ShapeError
 from felbo.evaluation.checks import probabilities_and_labels, scores_per_item
 from felbo.evaluation.prediction import Prediction
 
@@ -76,7 +77,7 @@ class RiskCoverage:
             (100.0, 75.0)
         """
         if not 0.0 < coverage <= 1.0:
-            raise ValueError(f"coverage is a fraction above 0 and up to 1, got {coverage}.")
+            raise SettingError(f"coverage is a fraction above 0 and up to 1, got {coverage}.")
         enough = self._attainable & (self.coverage >= coverage - _ROUNDING)
         return 100.0 * float(1 - self.risk[enough][0])
 
@@ -103,7 +104,7 @@ class RiskCoverage:
         reached = self._reaching(accuracy)
         if not len(reached):
             best = 100.0 * float(1 - self.risk[self._attainable].min())
-            raise ValueError(
+            raise SettingError(
                 f"No threshold reaches an accuracy of {accuracy} %; the best is {best:.2f} %."
             )
         return float(self.uncertainty[reached[-1]])
@@ -120,7 +121,7 @@ class RiskCoverage:
 
     def _reaching(self, accuracy: float) -> Tensor:
         if not 1.0 < accuracy <= 100.0:
-            raise ValueError(f"accuracy is in per cent, above 1 and up to 100; got {accuracy}.")
+            raise SettingError(f"accuracy is in per cent, above 1 and up to 100; got {accuracy}.")
         good = 100.0 * (1 - self.risk) >= accuracy - _ROUNDING
         return (self._attainable & good).nonzero().flatten()
 
@@ -145,9 +146,9 @@ def risk_coverage(uncertainty: Tensor | Any, correct: Tensor | Any) -> RiskCover
     scores = scores_per_item(uncertainty, "uncertainty")
     right = scores_per_item(correct, "correct")
     if right.shape != scores.shape:
-        raise ValueError(f"Got {len(scores)} scores but {len(right)} predictions right or wrong.")
+        raise ShapeError(f"Got {len(scores)} scores but {len(right)} predictions right or wrong.")
     if not bool(((right == 0) | (right == 1)).all()):
-        raise ValueError(
+        raise DataError(
             "correct must hold True or False for each item: whether its prediction is right."
         )
     ordered, order = scores.sort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from felbo.errors import InputTypeError
 from felbo.evaluation.checks import probabilities, scores_per_item
 from felbo.evaluation.prediction import Prediction
 
@@ -26,7 +27,7 @@ def uncertainty_scores(prediction: Prediction) -> dict[str, Tensor]:
         ['confidence', 'total', 'epistemic', 'precision']
     """
     if not isinstance(prediction, Prediction):
-        raise TypeError(
+        raise InputTypeError(
             f"Expected a Prediction, as felbo.predict gives it; got {type(prediction).__name__}."
         )
     probabilities(prediction)  # raises for an empty prediction

@@ -19,6 +19,7 @@ from torch import Tensor
 from felbo import dirichlet
 from felbo.dirichlet.precision import solve
 from felbo.dirichlet.validation import check_bracket
+from felbo.errors import SettingError
 from felbo.fused.short_rows import class_axis
 from felbo.fused.stirling import stirling_remainder
 
@@ -47,7 +48,7 @@ def function_space_kl(
     """
     check_bracket(float(logits.shape[-1]), max_precision)
     if gradient != "partial" or not smoothing > 0:
-        raise ValueError(
+        raise SettingError(
             "The fused form holds α constant and needs smoothing > 0, got "
             f"gradient={gradient!r} and smoothing={smoothing}; use implementation='plain'."
         )

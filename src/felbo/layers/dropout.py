@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import SettingError
+
 MaskSharing = Literal["item", "draw"]
 
 
@@ -23,9 +25,9 @@ class ActiveDropout(nn.Module):
     def __init__(self, rate: float, mask: MaskSharing = "item", whole_maps: bool = False) -> None:
         super().__init__()
         if not 0.0 <= rate < 1.0:
-            raise ValueError(f"Dropout rate must lie in [0, 1), got {rate}.")
+            raise SettingError(f"Dropout rate must lie in [0, 1), got {rate}.")
         if mask not in ("item", "draw"):
-            raise ValueError(f"mask must be 'item' or 'draw', got {mask!r}.")
+            raise SettingError(f"mask must be 'item' or 'draw', got {mask!r}.")
         self.rate = rate
         self.mask: MaskSharing = mask
         self.whole_maps = whole_maps

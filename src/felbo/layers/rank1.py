@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.layers.gaussian import gaussian_kl
 
 
@@ -68,14 +69,14 @@ class Rank1Layer(nn.Module):
     ) -> None:
         super().__init__()
         if members < 1:
-            raise ValueError(f"A rank-1 layer needs at least 1 member, got {members}.")
+            raise SettingError(f"A rank-1 layer needs at least 1 member, got {members}.")
         if isinstance(layer, nn.Linear):
             inputs, outputs, self.spatial_dims = layer.in_features, layer.out_features, None
         elif isinstance(layer, nn.Conv1d | nn.Conv2d):
             inputs, outputs = layer.in_channels, layer.out_channels
             self.spatial_dims = len(layer.kernel_size)
         else:
-            raise TypeError(
+            raise InputTypeError(
                 f"Expected nn.Linear, nn.Conv1d or nn.Conv2d, got {type(layer).__name__}."
             )
         self.members = members
@@ -110,14 +111,14 @@ class Rank1Layer(nn.Module):
 
     def _check_axes(self, x: Tensor) -> None:
         if self.spatial_dims is None and x.dim() < 2:
-            raise ValueError(f"Expected inputs [B, ..., features], got shape {tuple(x.shape)}.")
+            raise ShapeError(f"Expected inputs [B, ..., features], got shape {tuple(x.shape)}.")
         if self.spatial_dims is not None and x.dim() != self.spatial_dims + 2:
-            raise ValueError(
+            raise ShapeError(
                 f"Expected inputs [B, channels, ...] with {self.spatial_dims + 2} axes, "
                 f"got shape {tuple(x.shape)}."
             )
         if not torch.compiler.is_compiling() and self.batch.items not in (None, len(x)):
-            raise ValueError(
+            raise ShapeError(
                 f"A rank-1 layer received {len(x)} rows (shape {tuple(x.shape)}) in a batch of "
                 f"{self.batch.items} items: the network merges another axis into the batch, or "
                 "moves it, so that rows no longer tell members apart. Keep the batch as it is and "

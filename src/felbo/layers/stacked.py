@@ -9,6 +9,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import ShapeError
 from felbo.layers.hooks import has_hooks
 
 # These act elementwise, so they give the same result on [B, D] and on [M, B, D].
@@ -91,7 +92,7 @@ class StackedMLP(nn.Module):
         """Map ``input [B, ...]``, called as in ``nn.Sequential``, to logits ``[M, B, K]``."""
         x = input
         if x.dim() != 2 and not isinstance(self.layers[0], nn.Flatten):
-            raise ValueError(
+            raise ShapeError(
                 "Expected inputs [B, D], since the networks do not begin with nn.Flatten(); "
                 f"got {list(x.shape)}."
             )

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from felbo import dirichlet
+from felbo.errors import DivergedError, SettingError
 from felbo.evaluation import Prediction, predict
 from felbo.inputs import Inputs, explained, split_labels
 from felbo.lightning.package import lightning_package
@@ -112,7 +113,7 @@ class FunctionSpaceModule(LightningModule):
         """Return optimiser and scheduler as Lightning expects them."""
         made = make_optimizer(self.make_optimizer, self.model, self.learning_rate)
         if needs_closure(made):
-            raise ValueError(
+            raise SettingError(
                 f"{type(made).__name__} computes the loss several times per step, which must all "
                 "see the same draws: train with felbo.fit, which takes care of that."
             )
@@ -150,7 +151,7 @@ class FunctionSpaceModule(LightningModule):
         values = torch.stack([part.detach() for part in loss])
         if not math.isfinite(values[0].item()):
             total, nll, kl = values.tolist()
-            raise FloatingPointError(
+            raise DivergedError(
                 f"The loss became {total} (nll {nll}, kl {kl}). Do the inputs of this batch hold "
                 "NaN or infinity? If not, try a smaller learning rate, or gradient_clip_val. This "
                 "step was not taken."

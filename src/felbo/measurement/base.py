@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
 from felbo.measurement.checks import checked_points
 from felbo.models import StochasticClassifier
@@ -113,7 +114,7 @@ def as_measurement_set(
         return value
     if isinstance(value, type) or not callable(value):
         name = value.__name__ if isinstance(value, type) else repr(value)
-        raise TypeError(
+        raise InputTypeError(
             "A measurement set is an instance such as Batch() or Elsewhere(), or a function from "
             f"the batch to points; got {name}."
         )

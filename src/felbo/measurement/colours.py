@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.measurement.draws import integers, normal, uniform
 from felbo.measurement.itemwise import DrawnSet, ImageSet
 from felbo.measurement.ranges import Bound, ChannelRange, moments
@@ -37,9 +38,11 @@ class Monochrome(ImageSet):
     ) -> None:
         super().__init__(generator)
         if colours not in ("range", "pixels"):
-            raise ValueError(f"colours must be 'range' or 'pixels', got {colours!r}.")
+            raise SettingError(f"colours must be 'range' or 'pixels', got {colours!r}.")
         if colours == "pixels" and low is not None:
-            raise ValueError("low and high are for colours='range'; pixels have their own values.")
+            raise SettingError(
+                "low and high are for colours='range'; pixels have their own values."
+            )
         self.computes = colours == "range"
         self.colours = colours
         self.range = ChannelRange(low, high)
@@ -88,9 +91,9 @@ class Noise(DrawnSet):
     ) -> None:
         super().__init__(generator)
         if kind not in ("uniform", "gaussian"):
-            raise ValueError(f"kind must be 'uniform' or 'gaussian', got {kind!r}.")
+            raise SettingError(f"kind must be 'uniform' or 'gaussian', got {kind!r}.")
         if kind == "gaussian" and low is not None:
-            raise ValueError("low and high are for uniform noise; Gaussian noise has no range.")
+            raise SettingError("low and high are for uniform noise; Gaussian noise has no range.")
         self.kind = kind
         self.range = ChannelRange(low, high)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, concatenate, tensors
 from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
 from felbo.measurement.colours import Monochrome, Noise
@@ -78,12 +79,12 @@ class Elsewhere(MeasurementSet):
         generator: torch.Generator | None = None,
     ) -> None:
         if not 0.0 < fraction <= 1.0:
-            raise ValueError(f"fraction must lie in (0, 1], got {fraction}.")
+            raise SettingError(f"fraction must lie in (0, 1], got {fraction}.")
         self.parts = None if parts is None else [as_measurement_set(part) for part in parts]
         if self.parts is not None and not self.parts:
-            raise ValueError("parts needs at least one measurement set, got none.")
+            raise SettingError("parts needs at least one measurement set, got none.")
         if any(part.includes_batch for part in self.parts or ()):
-            raise ValueError(
+            raise SettingError(
                 "A part of Elsewhere includes the batch, which is where the data are. For both "
                 "together use Mixture(Batch(), Elsewhere(...))."
             )
@@ -112,7 +113,7 @@ class Elsewhere(MeasurementSet):
         if axes == 2:
             return self._of_tables
         came = f"shape {list(x.shape)}" if isinstance(x, Tensor) else f"{type(x).__name__}"
-        raise ValueError(
+        raise ShapeError(
             "Elsewhere has default parts for images [B, C, H, W] and tables [B, D] as one tensor, "
             f"got {came}. Pass the parts: Elsewhere(parts=[...])."
         )
@@ -121,7 +122,7 @@ class Elsewhere(MeasurementSet):
         """Draw the rows of the batch for each part; the remainder goes to random parts."""
         items = batch_size(x)
         if items == 0:
-            raise ValueError("Elsewhere makes points from the items of the batch, which is empty.")
+            raise DataError("Elsewhere makes points from the items of the batch, which is empty.")
         count = max(1, round(self.fraction * items))
         rows = permutation(items, self.generator)[:count].to(next(tensors(x)).device)
         places: list[int] = permutation(parts, self.generator).tolist()

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.measurement.draws import integers, normal, uniform
 from felbo.measurement.itemwise import ImageSet
 
@@ -33,7 +34,7 @@ class PhaseNoise(ImageSet):
     def __init__(self, strength: float = 1.0, generator: torch.Generator | None = None) -> None:
         super().__init__(generator)
         if not 0.0 < strength <= 1.0:
-            raise ValueError(f"strength must lie in (0, 1], got {strength}.")
+            raise SettingError(f"strength must lie in (0, 1], got {strength}.")
         self.strength = strength
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
@@ -71,7 +72,7 @@ class RandomConvolution(ImageSet):
     ) -> None:
         super().__init__(generator)
         if not kernel_sizes or any(size < 1 or size % 2 == 0 for size in kernel_sizes):
-            raise ValueError(f"kernel_sizes must be odd numbers ≥ 1, got {list(kernel_sizes)}.")
+            raise SettingError(f"kernel_sizes must be odd numbers ≥ 1, got {list(kernel_sizes)}.")
         self.kernel_sizes = tuple(kernel_sizes)
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
@@ -130,7 +131,7 @@ class Smoothed(ImageSet):
     ) -> None:
         super().__init__(generator)
         if widths is not None and not 0.0 < widths[0] <= widths[1] < math.inf:
-            raise ValueError(f"widths must be (smallest, largest), both positive, got {widths}.")
+            raise SettingError(f"widths must be (smallest, largest), both positive, got {widths}.")
         self.widths = widths
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.measurement.base import Comparison, MeasurementSet
 from felbo.measurement.checks import one_tensor
@@ -34,18 +35,18 @@ class Grid(MeasurementSet):
         self, bounds: Sequence[tuple[float, float]], step: float, max_points: int = 1_000_000
     ) -> None:
         if not step > 0:
-            raise ValueError(f"step must be positive, got {step}.")
+            raise SettingError(f"step must be positive, got {step}.")
         if not bounds:
-            raise ValueError("bounds needs one pair (low, high) per input dimension, got none.")
+            raise SettingError("bounds needs one pair (low, high) per input dimension, got none.")
         for low, high in bounds:
             if not -math.inf < low < high < math.inf:
-                raise ValueError(
+                raise SettingError(
                     f"Each bound is finite, (low, high) with low < high, got {(low, high)}."
                 )
         # 1e-6 of a step keeps the upper bound despite rounding.
         self.shape = tuple(int((high - low) / step + 1e-6) + 1 for low, high in bounds)
         if math.prod(self.shape) > max_points:
-            raise ValueError(
+            raise SettingError(
                 f"This grid has {math.prod(self.shape)} points, more than max_points = "
                 f"{max_points}; take a larger step, or Pool for inputs of many dimensions."
             )

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from felbo.errors import InputTypeError, ShapeError
 from felbo.inputs import Inputs, concatenate, map_tensors
 from felbo.measurement.base import Comparison, MeasurementSet
 from felbo.measurement.checks import checked_points, one_tensor
@@ -54,7 +55,7 @@ class DrawnSet(ItemwiseSet):
         x = one_tensor(x, type(self).__name__)
         self.check(x)
         if self.computes and not x.is_floating_point():
-            raise TypeError(
+            raise InputTypeError(
                 f"{type(self).__name__} computes new values and needs floating-point inputs, got "
                 f"{x.dtype}. Convert them first, images with felbo.data.scale or .normalize."
             )
@@ -77,7 +78,7 @@ class ImageSet(DrawnSet):
     def check(self, x: Tensor) -> None:
         """Raise unless ``x`` is a batch of images."""
         if x.dim() != 4:
-            raise ValueError(
+            raise ShapeError(
                 f"{type(self).__name__} needs images [B, C, H, W], got shape {list(x.shape)}. "
                 "Add a channel axis to grey images with x.unsqueeze(1)."
             )
@@ -89,7 +90,7 @@ class TableSet(DrawnSet):
     def check(self, x: Tensor) -> None:
         """Raise unless ``x`` is a table."""
         if x.dim() != 2:
-            raise ValueError(
+            raise ShapeError(
                 f"{type(self).__name__} needs a table [B, D], got shape {list(x.shape)}. "
                 "For images use ShuffledPatches, Monochrome and others."
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs, concatenate
 from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
 from felbo.measurement.checks import checked_points
@@ -31,7 +32,7 @@ class Mixture(MeasurementSet):
 
     def __init__(self, *sets: MeasurementSet | Callable[[Tensor], Tensor]) -> None:
         if not sets:
-            raise ValueError("A mixture needs at least one measurement set.")
+            raise SettingError("A mixture needs at least one measurement set.")
         self.sets = tuple(as_measurement_set(part) for part in sets)
         self.includes_batch = any(part.includes_batch for part in self.sets)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors
 from felbo.measurement.base import Comparison, MeasurementSet
 from felbo.measurement.checks import like, map_pairs
@@ -30,9 +31,11 @@ class Pool(MeasurementSet):
     ) -> None:
         available = batch_size(data)
         if available == 0:
-            raise ValueError("The pool is empty; pass at least one point.")
+            raise DataError("The pool is empty; pass at least one point.")
         if size is not None and not 1 <= size <= available:
-            raise ValueError(f"size must lie in 1 … {available}, the size of the pool, got {size}.")
+            raise SettingError(
+                f"size must lie in 1 … {available}, the size of the pool, got {size}."
+            )
         self.data = data
         self.size = size
         self.generator = generator

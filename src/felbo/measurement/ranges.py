@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo.errors import SettingError, ShapeError
+
 # One number for all channels, or one for each of the C channels.
 Bound = float | Sequence[float] | Tensor
 
@@ -29,12 +31,12 @@ class ChannelRange:
 
     def __init__(self, low: Bound | None = None, high: Bound | None = None) -> None:
         if (low is None) != (high is None):
-            raise ValueError("Give both low and high, or neither to take the range of the data.")
+            raise SettingError("Give both low and high, or neither to take the range of the data.")
         self.bounds: tuple[Tensor, Tensor] | None = None
         if low is not None and high is not None:
             self.bounds = _as_bound(low, "low"), _as_bound(high, "high")
             if not bool((self.bounds[0] < self.bounds[1]).all()):
-                raise ValueError(f"low must lie below high, got low = {low} and high = {high}.")
+                raise SettingError(f"low must lie below high, got low = {low} and high = {high}.")
 
     def __call__(self, *data: Tensor) -> tuple[Tensor, Tensor]:
         """Return low and high ``[1, C, 1, ...]`` of all data ``[B, C, ...]`` together."""
@@ -62,14 +64,14 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 def _as_bound(value: Bound, name: str) -> Tensor:
     bound = torch.as_tensor(value, dtype=torch.float64)
     if bound.dim() > 1 or not bool(bound.isfinite().all()):
-        raise ValueError(f"{name} must be a finite number or one per channel, got {value}.")
+        raise SettingError(f"{name} must be a finite number or one per channel, got {value}.")
     return bound
 
 
 def _per_channel(bound: Tensor, x: Tensor) -> Tensor:
     channels = x.shape[1]
     if bound.numel() not in (1, channels):
-        raise ValueError(
+        raise ShapeError(
             f"low and high were given for {bound.numel()} channels, but the batch has {channels}: "
             f"its shape is {list(x.shape)}."
         )

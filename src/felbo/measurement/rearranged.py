@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.measurement.draws import integers, partners, permutations
 from felbo.measurement.itemwise import ImageSet
 
@@ -31,7 +32,7 @@ class Rolled(ImageSet):
     ) -> None:
         super().__init__(generator)
         if max_shift is not None and max_shift < 1:
-            raise ValueError(f"max_shift must be at least one pixel, got {max_shift}.")
+            raise SettingError(f"max_shift must be at least one pixel, got {max_shift}.")
         self.max_shift = max_shift
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ class ShuffledPatches(ImageSet):
         super().__init__(generator)
         self.patch = (patch, patch) if isinstance(patch, int) else patch
         if self.patch is not None and min(self.patch) < 1:
-            raise ValueError(f"patch must be at least one pixel, got {patch}.")
+            raise SettingError(f"patch must be at least one pixel, got {patch}.")
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return images of shuffled patches ``[S, C, H, W]``."""
@@ -96,7 +97,7 @@ class ShuffledPatches(ImageSet):
         down, right = self.patch or (max(1, height // 4), max(1, width // 4))
         many, across = height // down, width // right
         if many * across < 2:
-            raise ValueError(
+            raise SettingError(
                 f"ShuffledPatches needs at least two patches, but patches of {down} × {right} "
                 f"pixels fit {many * across} times into images of {height} × {width}; take "
                 "smaller ones."
@@ -132,7 +133,7 @@ class Mosaic(ImageSet):
     def __init__(self, blocks: int = 4, generator: torch.Generator | None = None) -> None:
         super().__init__(generator)
         if blocks < 2:
-            raise ValueError(f"blocks must be at least 2, got {blocks}.")
+            raise SettingError(f"blocks must be at least 2, got {blocks}.")
         self.blocks = blocks
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.measurement.draws import integers, partners, uniform
 from felbo.measurement.itemwise import TableSet
 from felbo.measurement.ranges import Bound, ChannelRange, moments
@@ -67,7 +68,7 @@ class Beyond(TableSet):
     ) -> None:
         super().__init__(generator)
         if not (0.0 <= nearest <= farthest < math.inf and farthest > 0.0):
-            raise ValueError(
+            raise SettingError(
                 "Beyond needs 0 ≤ nearest ≤ farthest and a farthest above 0, got "
                 f"nearest={nearest}, farthest={farthest}."
             )
@@ -118,7 +119,7 @@ class Box(TableSet):
     ) -> None:
         super().__init__(generator)
         if not 0.0 < scale < math.inf:
-            raise ValueError(f"scale must be positive, got {scale}.")
+            raise SettingError(f"scale must be positive, got {scale}.")
         self.range = None if low is None and high is None else ChannelRange(low, high)
         self.scale = scale
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs
 from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
 from felbo.measurement.checks import one_tensor
@@ -50,9 +51,9 @@ class WorstCase(ItemwiseSet):
         high: Bound | None = None,
     ) -> None:
         if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}.")
+            raise SettingError(f"steps must be at least 1, got {steps}.")
         if size is not None and not 0.0 < size < math.inf:
-            raise ValueError(f"size must be positive, got {size}.")
+            raise SettingError(f"size must be positive, got {size}.")
         self.base = as_measurement_set(base)
         self.steps = steps
         self.size = size
@@ -62,12 +63,12 @@ class WorstCase(ItemwiseSet):
         """Return the points after the ascent ``[S, ...]``."""
         x = one_tensor(x, "WorstCase")
         if comparison is None:
-            raise ValueError(
+            raise SettingError(
                 "WorstCase searches for points where the model differs from its prior and needs "
                 "both: call it with a Comparison, as FunctionSpaceELBO does."
             )
         if not x.is_floating_point():
-            raise TypeError(f"WorstCase needs floating-point inputs, got {x.dtype}.")
+            raise InputTypeError(f"WorstCase needs floating-point inputs, got {x.dtype}.")
         points: Tensor = points_from_rows(self.base, x, rows, comparison)
         low, high = self.range(x, points)
         size = 0.15 * (high - low) if self.size is None else self.size
@@ -84,7 +85,7 @@ def _gradient(divergence: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
         at = points.detach().clone().requires_grad_()
         values = divergence(at)
         if values.shape != at.shape[:1] or not values.requires_grad:
-            raise ValueError(
+            raise ShapeError(
                 f"The divergence must give one value for each of the {len(at)} points, "
                 f"differentiable in them; got shape {list(values.shape)}"
                 f"{'' if values.requires_grad else ' without a gradient'}."

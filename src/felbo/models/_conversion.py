@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.layers import Rank1Layer, StackedLinear
 
 WEIGHT_LAYERS: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d)
@@ -52,13 +53,13 @@ def selected_layers(
     }
     if not selected:
         expected = ", ".join(kind.__name__ for kind in kinds)
-        raise ValueError(
+        raise SettingError(
             f"Nothing to convert in {type(network).__name__}: expected at least one layer of type "
             f"{expected}, found {_listed(found)} and was told to skip {_listed(skip)}."
         )
     for name, layer in selected.items():
         if any(is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
-            raise ValueError(
+            raise SettingError(
                 f"Layer {name!r} is lazy and has no shape yet: run one batch through the network "
                 "before it is converted."
             )
@@ -107,7 +108,7 @@ def last_layer(network: nn.Module) -> tuple[str, nn.Module]:
         if isinstance(part, kinds) and part not in inner
     }
     if not found:
-        raise ValueError(
+        raise SettingError(
             f"{type(network).__name__} has no linear or convolutional layer, and so no last one; "
             "choose all weights instead."
         )
@@ -118,7 +119,7 @@ def check_batch_first(network: nn.Module, what: str) -> None:
     """Raise if an attention layer expects ``[T, B, D]``; ``what`` needs the batch axis first."""
     for name, layer in network.named_modules():
         if isinstance(layer, nn.MultiheadAttention) and not layer.batch_first:
-            raise ValueError(
+            raise SettingError(
                 f"{what} needs the batch as the first axis, but {name!r} has batch_first=False: "
                 "build it with batch_first=True."
             )
@@ -126,14 +127,14 @@ def check_batch_first(network: nn.Module, what: str) -> None:
 
 def _check_skip(network: nn.Module, found: Collection[str], skip: Sequence[str]) -> None:
     if isinstance(skip, str):
-        raise TypeError(
+        raise InputTypeError(
             f"skip takes a sequence of names, got the string {skip!r}: use ({skip!r},)."
         )
     known = {name for name, _ in network.named_modules(remove_duplicate=False)}
     unknown = [name for name in skip if name not in known]
     if unknown:
         holders = [name for name in known if name and any(_is_within(f, name) for f in found)]
-        raise ValueError(
+        raise SettingError(
             f"skip names {_listed(unknown)}, which {type(network).__name__} does not have. "
             f"Modules that hold layers to convert: {_listed(sorted(holders))}."
         )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs, run
 from felbo.models._conversion import (
     WEIGHT_LAYERS,
@@ -71,7 +72,7 @@ class LocationScale(StochasticClassifier):
         super().__init__()
         check_scales(rho, prior_std)
         if evaluation_samples < 1:
-            raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+            raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
         self.network = own_copy(network)
         layers = selected_layers(self.network, _LAYERS, skip)
         self.converted = tuple(layers)
@@ -145,9 +146,9 @@ class LocationScale(StochasticClassifier):
 def check_scales(rho: float, prior_std: float) -> None:
     """Raise unless ρ is finite and the prior's standard deviation is positive and finite."""
     if not math.isfinite(rho):
-        raise ValueError(f"rho must be finite, got {rho}. For a deterministic network use MAP.")
+        raise SettingError(f"rho must be finite, got {rho}. For a deterministic network use MAP.")
     if not (math.isfinite(prior_std) and prior_std > 0):
-        raise ValueError(f"prior_std must be positive and finite, got {prior_std}.")
+        raise SettingError(f"prior_std must be positive and finite, got {prior_std}.")
 
 
 def _joined(layer: str, kind: str) -> str:

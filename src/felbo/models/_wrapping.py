@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.models._conversion import replace_layers
 from felbo.models.base import StochasticClassifier
 
@@ -33,19 +34,19 @@ def own_copy(network: nn.Module) -> nn.Module:
 def check_network(network: Any) -> None:
     """Raise unless ``network`` is a plain network whose outputs can be logits."""
     if isinstance(network, StochasticClassifier):
-        raise TypeError(
+        raise InputTypeError(
             f"Expected a plain network, got {type(network).__name__}, which is a stochastic "
             "classifier already."
         )
     if not isinstance(network, nn.Module):
         hint = " Call it first, and pass the network that it builds." if callable(network) else ""
-        raise TypeError(f"Expected a network (nn.Module), got {type(network).__name__}.{hint}")
+        raise InputTypeError(f"Expected a network (nn.Module), got {type(network).__name__}.{hint}")
     last = network
     while isinstance(last, nn.Sequential) and len(last):
         last = last[-1]
     # nn.LogSoftmax is fine: log-probabilities are logits.
     if isinstance(last, nn.Softmax | nn.Softmax2d | nn.Sigmoid) and last is not network:
-        raise ValueError(
+        raise SettingError(
             f"The network ends in nn.{type(last).__name__}, so that it gives probabilities. felbo "
             "takes logits and applies softmax itself: leave out the last layer, e.g. network[:-1]."
         )

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models._conversion import last_layer
 from felbo.models._state import check_same_kind, packed, unpacked
@@ -94,7 +95,7 @@ class StochasticClassifier(nn.Module, ABC):
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
         if samples < 1:
-            raise ValueError(f"num_samples must be at least 1, got {samples}.")
+            raise SettingError(f"num_samples must be at least 1, got {samples}.")
         return samples
 
     def checked(self, draws: Tensor) -> Tensor:

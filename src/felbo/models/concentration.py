@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, run
 from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
@@ -53,7 +54,7 @@ class ConcentrationNetwork(StochasticClassifier):
     def __init__(self, network: nn.Module, link: Link = "exp") -> None:
         super().__init__()
         if link not in ("exp", "relu"):
-            raise ValueError(f"link must be 'exp' or 'relu', got {link!r}.")
+            raise SettingError(f"link must be 'exp' or 'relu', got {link!r}.")
         self.network = own_copy(network)
         self.link: Link = link
         self._take_mode_of(self.network)
@@ -98,7 +99,7 @@ def concentration_of(model: nn.Module, x: Inputs) -> Tensor:
     """
     inner = unwrap(model)
     if not inner.gives_concentration:
-        raise TypeError(
+        raise InputTypeError(
             "This objective trains a network whose outputs are concentrations, got "
             f"{type(inner).__name__}: wrap the network as felbo.ConcentrationNetwork(network)."
         )

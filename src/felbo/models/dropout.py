@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs, run
 from felbo.layers import ActiveDropout
 from felbo.layers.dropout import MaskSharing
@@ -78,7 +79,7 @@ class MCDropout(StochasticClassifier):
             check_batch_first(self.network, "mask='draw'")
         own_rates, self.without_dropout = _take_over_dropout(self.network, rate, mask)
         if own_rates and skip:
-            raise ValueError(
+            raise SettingError(
                 f"skip={skip!r} says where no dropout is inserted, but the network has dropout "
                 "layers of its own and none is inserted; omit skip."
             )
@@ -86,13 +87,13 @@ class MCDropout(StochasticClassifier):
             own_rates = [0.2 if rate is None else rate]
             self.without_dropout = _insert_dropout(self.network, own_rates[0], mask, skip)
         if self.without_dropout and rate != 0 and not any(own_rates):
-            raise ValueError(
+            raise SettingError(
                 f"All dropout of the network lies inside {', '.join(self.without_dropout)}, where "
                 "no mask can be shared over the batch, so that its draws would be equal: use "
                 "mask='item', or set their dropout to 0, so that dropout is inserted instead."
             )
         if rate is None and not any(own_rates):
-            raise ValueError(
+            raise SettingError(
                 "All dropout of the network has rate 0, so that its draws would be equal: give the "
                 "rate, e.g. MCDropout(network, rate=0.1)."
             )

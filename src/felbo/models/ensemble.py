@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, batch_size, call, check_logits, run
 from felbo.layers import StackedMLP, recomputed
 from felbo.models._conversion import last_layer
@@ -46,13 +47,13 @@ class Ensemble(StochasticClassifier):
     ) -> None:
         super().__init__()
         if members < 1:
-            raise ValueError(f"An ensemble needs at least 1 member, got {members}.")
+            raise SettingError(f"An ensemble needs at least 1 member, got {members}.")
         _check_factory(factory)
         networks = [factory() for _ in range(members)]
         for network in networks:
             check_network(network)
         if len({id(network) for network in networks}) < members:
-            raise ValueError(
+            raise SettingError(
                 "The factory returned the same network twice; its members would share their "
                 "weights. Pass a function that builds a new network, e.g. lambda: my_net()."
             )
@@ -69,14 +70,14 @@ class Ensemble(StochasticClassifier):
     def from_networks(cls, networks: Sequence[nn.Module]) -> Ensemble:
         """Build an ensemble from copies of existing networks, trained or not."""
         if not networks:
-            raise ValueError("An ensemble needs at least 1 network, got none.")
+            raise SettingError("An ensemble needs at least 1 network, got none.")
         copies = iter([own_copy(network) for network in networks])
         return cls(lambda: next(copies), members=len(networks))
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return the members' logits ``[M, B, K]``; ``num_samples`` may only be M."""
         if self.resolve_samples(num_samples) != self.training_samples:
-            raise ValueError(
+            raise SettingError(
                 f"This ensemble has {self.training_samples} members and gives exactly that many "
                 f"draws, got num_samples={num_samples}."
             )
@@ -118,13 +119,13 @@ class Ensemble(StochasticClassifier):
 def _check_factory(factory: Any) -> None:
     networks = "felbo.Ensemble.from_networks([network, ...])"
     if isinstance(factory, nn.Module):
-        raise TypeError(
+        raise InputTypeError(
             "Ensemble takes a function that builds a freshly initialised network, got the network "
             f"{type(factory).__name__} itself; all members would have the same weights. Pass e.g. "
             f"lambda: my_net(); for networks that were trained separately, use {networks}."
         )
     if not callable(factory):
-        raise TypeError(
+        raise InputTypeError(
             f"Ensemble takes a function that builds a network, got {type(factory).__name__}; for "
             f"existing networks, use {networks}."
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import accumulate
+from threading import Lock
 from typing import Any, Literal, Self
 
 import torch
@@ -12,6 +14,7 @@ from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
+from felbo.errors import SettingError, StateError
 from felbo.inputs import Inputs, run
 from felbo.models._conversion import last_layer
 from felbo.models._laplace_torch import full_posterior
@@ -19,6 +22,9 @@ from felbo.models._wrapping import own_copy, with_weights
 from felbo.models.base import StochasticClassifier
 
 Subnetwork = Literal["last", "largest"]
+
+# torch counts the levels of forward-mode differentiation for the process: one thread at a time.
+_FORWARD_MODE = Lock()
 
 
 class SubnetworkLaplace(StochasticClassifier):
@@ -74,11 +80,11 @@ class SubnetworkLaplace(StochasticClassifier):
     ) -> None:
         super().__init__()
         if subnetwork not in ("last", "largest"):
-            raise ValueError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
+            raise SettingError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
         if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}.")
+            raise SettingError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:
-            raise ValueError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+            raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
         # laplace-torch flattens weights with `view`, which channels_last does not allow. Any, since
         # torch's annotations leave out memory_format by itself.
         copied: Any = own_copy(network)
@@ -126,11 +132,12 @@ class SubnetworkLaplace(StochasticClassifier):
         """Return logits ``[M, B, K]``, a fresh ε for each draw."""
         samples = self.resolve_samples(num_samples)
         if not self.fitted:
-            raise RuntimeError("This model has no posterior yet: call model.fit(loader) first.")
+            raise StateError("This model has no posterior yet: call model.fit(loader) first.")
         noise = torch.randn(
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
-        draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
+        with nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE:
+            draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
         return self.checked(draws)
 
     def linearised(self, x: Inputs, step: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, map_tensors, run
 from felbo.layers import Rank1Layer
 from felbo.layers.rank1 import Batch
@@ -75,7 +76,7 @@ class Rank1(StochasticClassifier):
         super().__init__()
         check_scales(rho, prior_std)
         if members < 1:
-            raise ValueError(f"A rank-1 model needs at least 1 member, got {members}.")
+            raise SettingError(f"A rank-1 model needs at least 1 member, got {members}.")
         own = own_copy(network)
         check_batch_first(own, "Rank1")
         layers = selected_layers(own, WEIGHT_LAYERS, skip, called=True)
@@ -101,13 +102,13 @@ class Rank1(StochasticClassifier):
         if self.training and samples == 1:
             batch = batch_size(x)
             if batch < self.members:
-                raise ValueError(
+                raise ShapeError(
                     f"A batch of {batch} cannot be split over {self.members} members. Use larger "
                     "batches (drop_last=True for the last one) or fewer members."
                 )
             return self.checked(self._run(x).unsqueeze(0))
         if samples % self.members:
-            raise ValueError(
+            raise SettingError(
                 f"This model has {self.members} members and gives a multiple of that many draws"
                 f"{', or 1' if self.training else ''}; got num_samples={samples}."
             )

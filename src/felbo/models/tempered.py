@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs
 from felbo.models.base import StochasticClassifier
 
@@ -36,12 +37,12 @@ class Tempered(StochasticClassifier):
     def __init__(self, model: StochasticClassifier, temperature: float) -> None:
         super().__init__()
         if not isinstance(model, StochasticClassifier):
-            raise TypeError(
+            raise InputTypeError(
                 f"A temperature is for a stochastic classifier, got {type(model).__name__}; wrap a "
                 "plain network first, for instance as felbo.MAP(network)."
             )
         if not 0.0 < temperature < math.inf:
-            raise ValueError(f"temperature must be positive and finite, got {temperature}.")
+            raise SettingError(f"temperature must be positive and finite, got {temperature}.")
         self.model = model
         self.register_buffer("temperature", torch.tensor(float(temperature)))
         self.training_samples = model.training_samples

@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 from torch import nn
 
+from felbo.errors import SettingError
+
 
 def compact(classes: int, *, width: int = 32, channels: int = 3) -> nn.Sequential:
     """Build a small convolutional network for 32×32 images, quick to train on a CPU.
@@ -29,7 +31,7 @@ def compact(classes: int, *, width: int = 32, channels: int = 3) -> nn.Sequentia
         torch.Size([2, 10])
     """
     if min(classes, width, channels) < 1:
-        raise ValueError(
+        raise SettingError(
             "classes, width and channels must be at least 1, "
             f"got classes={classes}, width={width}, channels={channels}."
         )

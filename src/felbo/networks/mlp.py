@@ -7,6 +7,8 @@ from itertools import pairwise
 
 from torch import nn
 
+from felbo.errors import SettingError
+
 
 def mlp(
     inputs: int,
@@ -32,7 +34,7 @@ def mlp(
     """
     widths = [inputs, *hidden, classes]
     if min(widths) < 1:
-        raise ValueError(f"Every layer needs at least one unit, got widths {widths}.")
+        raise SettingError(f"Every layer needs at least one unit, got widths {widths}.")
     layers: list[nn.Module] = [nn.Flatten()]
     for fan_in, fan_out in pairwise(widths):
         layers += [nn.Linear(fan_in, fan_out), activation()]

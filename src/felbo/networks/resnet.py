@@ -7,6 +7,8 @@ from collections import OrderedDict
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from felbo.errors import SettingError
+
 
 class BasicBlock(nn.Module):
     """Residual block of two 3×3 convolutions: ``relu(x' + bn(conv(relu(bn(conv(x))))))``.
@@ -56,7 +58,7 @@ def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> nn.Sequenti
         torch.Size([2, 10])
     """
     if min(classes, width, channels) < 1:
-        raise ValueError(
+        raise SettingError(
             "classes, width and channels must be at least 1, "
             f"got classes={classes}, width={width}, channels={channels}."
         )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from felbo._container import SavedFileError
+from felbo.errors import SettingError
 from felbo.networks.resnet import BasicBlock
 
 # Prefix that DataParallel and DistributedDataParallel add to parameter names.
@@ -54,11 +55,11 @@ def resnet_cifar(depth: int = 20, classes: int = 10) -> nn.Sequential:
     """
     blocks, rest = divmod(depth - 2, 6)
     if blocks < 1 or rest:
-        raise ValueError(
+        raise SettingError(
             f"depth must be 6 n + 2 with n of at least 1 (20, 32, 44, …), got {depth}."
         )
     if classes < 1:
-        raise ValueError(f"classes must be at least 1, got {classes}.")
+        raise SettingError(f"classes must be at least 1, got {classes}.")
     network = nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(3, 16, 3, padding=1, bias=False),

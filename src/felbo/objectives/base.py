@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 
@@ -67,7 +68,7 @@ def as_objective(value: Objective | LossFunction) -> Objective:
     if isinstance(value, Objective):
         return value
     if isinstance(value, type) or not callable(value):
-        raise TypeError(
+        raise InputTypeError(
             "An objective is an instance such as felbo.FunctionSpaceELBO(prior, num_data), or a "
             f"function (model, x, y) -> felbo.Loss; got {value!r}."
         )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
@@ -36,7 +37,7 @@ class BeliefMatching(Objective):
 
     def __init__(self, prior: Prior, kl_weight: float = 0.01) -> None:
         if not 0 <= kl_weight < float("inf"):
-            raise ValueError(f"kl_weight must be a number ≥ 0, got {kl_weight}.")
+            raise SettingError(f"kl_weight must be a number ≥ 0, got {kl_weight}.")
         self.prior = prior
         self.kl_weight = kl_weight
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo.errors import SettingError, ShapeError
 from felbo.objectives.checks import NO_LABEL
 
 ClassWeights = Sequence[float] | Tensor
@@ -23,7 +24,7 @@ def as_class_weights(given: ClassWeights | None) -> Tensor | None:
         return None
     weights = torch.as_tensor(given).detach().double()
     if weights.dim() != 1 or not bool((weights.isfinite() & (weights >= 0)).all()):
-        raise ValueError(
+        raise SettingError(
             f"class_weights must be one finite number ≥ 0 per class, [K]; got {given!r}. "
             "scikit-learn's compute_class_weight('balanced', ...) makes them from labels."
         )
@@ -43,7 +44,7 @@ def weighted_nll(logits: Tensor, labels: Tensor, class_weights: Tensor) -> Tenso
     """
     draws, _, classes = logits.shape
     if len(class_weights) != classes:
-        raise ValueError(f"There are {len(class_weights)} class_weights for {classes} classes.")
+        raise ShapeError(f"There are {len(class_weights)} class_weights for {classes} classes.")
     rows, targets = logits.flatten(0, 1), labels.repeat(draws)
     weights = class_weights.to(logits)
     total = F.cross_entropy(rows, targets, weights, reduction="sum", ignore_index=NO_LABEL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from felbo.errors import SettingError
 from felbo.measurement import Batch, Elsewhere, MeasurementSet, as_measurement_set
 from felbo.objectives.checks import check_weight
 
@@ -33,13 +34,13 @@ def everywhere_sets(
     check_weight("strength", strength)
     check_weight("data_strength", data_strength)
     if not strength and not data_strength:
-        raise ValueError(
+        raise SettingError(
             "strength and data_strength are both 0, which leaves no prior at all; for "
             "cross-entropy alone use felbo.NegativeLogLikelihood()."
         )
     elsewhere = Elsewhere() if measurement is None else as_measurement_set(measurement)
     if elsewhere.includes_batch:
-        raise ValueError(
+        raise SettingError(
             "measurement must have points other than the batch, whose weight is data_strength, "
             "but this set includes the batch. Remove Batch() from it."
         )

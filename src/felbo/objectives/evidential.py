@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
@@ -46,7 +47,7 @@ class Evidential(Objective):
 
     def __init__(self, annealing_steps: int) -> None:
         if not 1 <= annealing_steps < math.inf:
-            raise ValueError(
+            raise SettingError(
                 f"annealing_steps must be at least 1 and finite, got {annealing_steps}; "
                 "with 1, λ is 1 from the second step on."
             )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet, fused
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs
 from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
@@ -143,7 +144,7 @@ class FunctionSpaceELBO(Objective):
         if batch_size is not None:
             check_count("batch_size", batch_size)
         if not 0.0 <= smoothing < 1.0:
-            raise ValueError(f"smoothing must lie in [0, 1), got {smoothing}.")
+            raise SettingError(f"smoothing must lie in [0, 1), got {smoothing}.")
         self.prior = prior
         self.num_data = num_data
         self.terms = _as_terms(measurement)
@@ -265,7 +266,7 @@ def _as_terms(measurement: Measurement | Sequence[Term] | None) -> tuple[Term, .
     if not isinstance(measurement, Sequence):
         return (Term(as_measurement_set(measurement)),)
     if not measurement or not all(isinstance(term, Term) for term in measurement):
-        raise TypeError(
+        raise InputTypeError(
             "measurement must be a measurement set, or a sequence of felbo.Term(set, weight, "
             f"prior) with at least one; got {measurement!r}."
         )

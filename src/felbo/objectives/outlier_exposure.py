@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
@@ -48,7 +49,7 @@ class OutlierExposure(Objective):
         check_weight("weight", weight)
         self.points = as_measurement_set(points)
         if self.points.includes_batch:
-            raise ValueError(
+            raise SettingError(
                 f"Points elsewhere must not include the batch, got {type(self.points).__name__}. "
                 "Use for instance felbo.measurement.Elsewhere()."
             )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.errors import SettingError
 from felbo.inputs import Inputs, batch_size, concatenate
 from felbo.measurement import MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
@@ -58,16 +59,16 @@ class PriorNetwork(Objective):
         ood_weight: float = 1.0,
     ) -> None:
         if direction not in ("reverse", "forward"):
-            raise ValueError(f"direction must be 'reverse' or 'forward', got {direction!r}.")
+            raise SettingError(f"direction must be 'reverse' or 'forward', got {direction!r}.")
         if not 0 < precision < float("inf"):
-            raise ValueError(f"precision must be positive and finite, got {precision}.")
+            raise SettingError(f"precision must be positive and finite, got {precision}.")
         if not 0 < smoothing < 1:
-            raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
+            raise SettingError(f"smoothing must lie in (0, 1), got {smoothing}.")
         if not 0 <= ood_weight < float("inf"):
-            raise ValueError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
+            raise SettingError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
         ood = as_measurement_set(ood)
         if ood.includes_batch:
-            raise ValueError(
+            raise SettingError(
                 "ood includes the training batch, which cannot be out of distribution at the same "
                 "time; remove Batch() from it."
             )

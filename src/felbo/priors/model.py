@@ -9,6 +9,7 @@ from torch import nn
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
+from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 from felbo.models import StochasticClassifier, unwrap
 from felbo.random import torch_seed
@@ -67,12 +68,12 @@ class ModelPrior:
     ) -> None:
         inner = unwrap(model)
         if max_precision is not None and not 0 < max_precision < float("inf"):
-            raise ValueError(f"max_precision must be positive and finite, got {max_precision}.")
+            raise SettingError(f"max_precision must be positive and finite, got {max_precision}.")
         if not 0.0 < smoothing < 1.0:
-            raise ValueError(f"smoothing must lie in (0, 1), got {smoothing}.")
+            raise SettingError(f"smoothing must lie in (0, 1), got {smoothing}.")
         one_draw = not inner.is_random and not inner.gives_concentration
         if one_draw and max_precision is None and _num_data(model) is None:
-            raise ValueError(
+            raise SettingError(
                 f"This {type(inner).__name__} gives one draw, which has no precision, and does not "
                 "know its number of training examples: pass max_precision, or train it with "
                 "felbo.fit, which sets model.num_data."
@@ -122,7 +123,7 @@ def _num_data(model: nn.Module) -> int | None:
 
 def _check_finite(logits: torch.Tensor, items: int) -> None:
     if not bool(logits.isfinite().all()):
-        raise ValueError(
+        raise DataError(
             f"The prior's model gave logits that are not finite at some of {items} points: do the "
             "points hold NaN, or the model a weight that does?"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from felbo.errors import SettingError
+
 _PART = re.compile(r"<!-- begin: (?P<command>.+?) -->\n(?P<body>.*?)<!-- end -->", re.S)
 
 
@@ -25,7 +27,7 @@ def replace_part(page: str, command: str, body: str) -> str:
         '<!-- begin: make bench -->\nnew\n<!-- end -->'
     """
     if command not in parts(page):
-        raise ValueError(
+        raise SettingError(
             f"The page has no part '<!-- begin: {command} -->' … '<!-- end -->'; it has "
             f"{list(parts(page))}."
         )

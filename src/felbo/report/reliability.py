@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from felbo.errors import SettingError
 from felbo.evaluation import Reliability
 from felbo.report.style import PALETTE, new_figure, save
 
@@ -22,7 +23,7 @@ def draw_reliability(diagrams: Mapping[str, Reliability], stem: str, *, title: s
         title: heading.
     """
     if not diagrams:
-        raise ValueError("There is no diagram to draw: pass name → reliability.")
+        raise SettingError("There is no diagram to draw: pass name → reliability.")
     size = (3.6 * len(diagrams), 4.8)
     figure, axes = new_figure(2, len(diagrams), figsize=size, squeeze=False, layout="constrained")
     axes[0][0].get_gridspec().set_height_ratios([4, 1])

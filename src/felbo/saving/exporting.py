@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo._files import write_atomically
-from felbo.errors import FelboError
+from felbo.errors import FelboError, SettingError
 from felbo.evaluation import Prediction, predict
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.fixed import with_fixed_draws, with_shared_masks
@@ -72,9 +72,9 @@ def export(
     """
     target = Path(path)
     if target.suffix not in SUFFIXES:
-        raise ValueError(f"A model is exported to {' or '.join(SUFFIXES)}; got {target}.")
+        raise SettingError(f"A model is exported to {' or '.join(SUFFIXES)}; got {target}.")
     if smoothing <= 0:
-        raise ValueError(f"smoothing must be above 0 in an exported model, got {smoothing}.")
+        raise SettingError(f"smoothing must be above 0 in an exported model, got {smoothing}.")
     if is_estimator(model):
         learner = model.learner_
         prepare, seed, inner = _numbers(model), learner.seed, learner.model

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo._container import SavedFileError
+from felbo.errors import InputTypeError
 from felbo.models import (
     MAP,
     ConcentrationNetwork,
@@ -41,7 +42,7 @@ def describe_model(model: StochasticClassifier) -> Description:
     """
     kind = type(model)
     if kind not in _KINDS:
-        raise TypeError(
+        raise InputTypeError(
             f"felbo.save knows {', '.join(known.__name__ for known in _KINDS)}, got a "
             f"{kind.__name__}: save its weights with safetensors.torch.save_model."
         )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from torch import nn
 
 from felbo._container import SavedFileError, read, write
+from felbo._files import OutputFolderError
+from felbo.errors import InputTypeError
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.models import Networks, build_model, describe_model
 
@@ -42,7 +44,7 @@ def save(model: nn.Module | FunctionSpaceClassifier, path: str | PathLike[str]) 
 
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file in it.")
+        raise OutputFolderError(f"{target} is a folder; give the name of a file in it.")
     if is_estimator(model):
         from felbo.saving.classifier import describe_classifier
 
@@ -52,7 +54,7 @@ def save(model: nn.Module | FunctionSpaceClassifier, path: str | PathLike[str]) 
         inner: StochasticClassifier = unwrap(model)
         content, tensors, what = describe_model(inner), inner.state_dict(), "model"
     else:
-        raise TypeError(
+        raise InputTypeError(
             "felbo.save takes a stochastic classifier or a fitted FunctionSpaceClassifier, got "
             f"{type(model).__name__}."
         )

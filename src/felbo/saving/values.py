@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from felbo.errors import InputTypeError
+
 # Bytes of a value; a label of text takes four per character.
 LONGEST = 1 << 16
 
@@ -23,7 +25,7 @@ def pack(value: Any) -> Any:
         return {"number": str(plain)}
     if plain is None or isinstance(plain, bool | int | float | str):
         return plain
-    raise TypeError(
+    raise InputTypeError(
         f"Only strings, numbers and truth values can be saved, got {type(plain).__name__} "
         f"{plain!r}."
     )

@@ -14,7 +14,12 @@ from torch import Tensor
 
 from felbo._container import SavedFileError, read, write
 from felbo._files import OutputFolderError, remove_parts, require_writable
-from felbo.errors import CheckpointError, CheckpointWriteError, DamagedCheckpointWarning
+from felbo.errors import (
+    CheckpointError,
+    CheckpointWriteError,
+    DamagedCheckpointWarning,
+    SettingError,
+)
 
 PREFIX, SUFFIX, LOCK = "checkpoint-", ".safetensors", "lock"
 KEPT = 2
@@ -26,16 +31,18 @@ class Checkpoint:
 
     Args:
         folder: of the checkpoints; made if it is not there. One training has one folder.
-        seconds: save within an epoch too, when the last checkpoint is older than this. After every
-            epoch one is saved in any case.
+        seconds: save after a step when the last checkpoint is older than this.
+        every_epoch: save after every epoch too, however young the last checkpoint is. Where epochs
+            take milliseconds, as on small tables, writing would take longer than training.
     """
 
     folder: str | PathLike[str]
     seconds: float = 60.0
+    every_epoch: bool = True
 
     def __post_init__(self) -> None:
         if not self.seconds >= 0:
-            raise ValueError(f"seconds must be a number ≥ 0, got {self.seconds}.")
+            raise SettingError(f"seconds must be a number ≥ 0, got {self.seconds}.")
 
 
 class CheckpointFolder:

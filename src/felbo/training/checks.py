@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from felbo.errors import DataError, SettingError
+from felbo.errors import DataError, SettingError, StateError
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives import FunctionSpaceELBO, Objective
@@ -53,7 +53,7 @@ def check_trainable(model: nn.Module) -> None:
             "of them are frozen (requires_grad=False)."
         )
     if not torch.is_grad_enabled():
-        raise RuntimeError(
+        raise StateError(
             "Training needs gradients: call fit outside torch.no_grad() and torch.inference_mode()."
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -29,26 +30,20 @@ class LastGoodWeights:
     def __init__(self, model: nn.Module, step: int = 0) -> None:
         self.values = [*model.parameters(), *model.buffers()]
         self.model, self.step = model, step
-        self._copies: list[Tensor] = []
-        self._copy()
+        self._copies = [value.detach().clone() for value in self.values]
 
     def keep(self, step: int) -> None:
         """Copy the weights after a step, if the last copy is old and they are finite."""
         if step - self.step >= EVERY and all_finite(self.values):
             self.step = step
-            self._copy()
+            _copy(self.values, self._copies)
 
     def put_back(self) -> bool:
         """Give the model its last good weights if it has others; return whether it did."""
         if all_finite(self.values) or not all_finite(self._copies):
             return False
-        with torch.no_grad():
-            for value, copy in zip(self.values, self._copies, strict=True):
-                value.copy_(copy)
+        _copy(self._copies, self.values)
         return True
-
-    def _copy(self) -> None:
-        self._copies = [value.detach().clone() for value in self.values]
 
 
 def check_weights(model: nn.Module) -> None:
@@ -97,7 +92,20 @@ def not_finite(values: Tensor, x: Inputs, model: nn.Module) -> DivergedError:
 
 def all_finite(values: Iterable[Tensor]) -> bool:
     """True if no value is NaN or infinite."""
-    return all(bool(v.isfinite().all()) for v in values if v.is_floating_point())
+    return all(_is_finite(value.detach()) for value in values if value.is_floating_point())
+
+
+def _is_finite(values: Tensor) -> bool:
+    """True if no value is NaN or infinite: both pass through minimum and maximum."""
+    if not values.numel():
+        return True
+    return all(math.isfinite(end) for end in values.aminmax())
+
+
+@torch.no_grad()
+def _copy(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
+    for value, copy in zip(source, target, strict=True):
+        copy.copy_(value)
 
 
 def _bad(value: Tensor) -> bool:

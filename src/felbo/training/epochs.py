@@ -17,14 +17,13 @@ from felbo.models import evaluation_mode, training_mode, unwrap
 from felbo.training.checks import first_forward
 from felbo.training.devices import Engine
 from felbo.training.divergence import LastGoodWeights, check_weights
-from felbo.training.history import Epoch
+from felbo.training.history import Epoch, Scorer
 from felbo.training.optimizers import Schedule, needs_closure
 from felbo.training.processes import Processes
 from felbo.training.resuming import Saver, TrainingState
 from felbo.training.shared_step import SharedStep
 from felbo.training.sources import Batches
 from felbo.training.step import Step
-from felbo.training.validation import Validation
 
 
 @dataclass
@@ -43,22 +42,22 @@ class Loop:
     augment: Callable[[Inputs], Inputs] | None
     frozen_norms: bool
     processes: Processes
-    validation: Validation | None = None
+    validation: Scorer | None = None
+    validation_labels: Tensor | None = None
     saver: Saver | None = None
 
     def run(self) -> Generator[Epoch, None, None]:
         """Yield after every epoch, with the model in evaluation mode."""
         classifier, state = unwrap(self.model), self.state
-        labels = None if self.validation is None else self.validation.labels
         with nullcontext() if self.saver is None else self.saver.opened():
             try:
                 with (
                     training_mode(self.model, frozen_norms=self.frozen_norms),
-                    first_forward(classifier, self.batches, labels) as check,
+                    first_forward(classifier, self.batches, self.validation_labels) as check,
                 ):
                     good = LastGoodWeights(classifier, state.steps)
                     step = self._step(check)
-                    while len(state.history) < self.epochs and not state.stopping.exhausted:
+                    while not self._ended:
                         yield from self._epoch(step, good)
                     check_weights(classifier)
             except DivergedError as error:
@@ -66,6 +65,10 @@ class Loop:
                 raise
             finally:
                 state.stopping.restore()
+
+    @property
+    def _ended(self) -> bool:
+        return len(self.state.history) >= self.epochs or self.state.stopping.exhausted
 
     def _step(self, check: Callable[[Inputs], None]) -> Step:
         """Return what takes a step, in one process or in several."""
@@ -92,7 +95,8 @@ class Loop:
         if objective.full_batch != full:  # by a larger batch in validation
             objective.begin(full)
         if self.saver is not None:
-            self.saver.after_epoch()
+            with self._signals_deferred():
+                self.saver.after_epoch(self._ended)
 
     def _pass(self, step: Step, good: LastGoodWeights) -> Tensor:
         """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""

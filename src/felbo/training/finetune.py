@@ -13,6 +13,7 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
 
+from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
 from felbo.models.modes import evaluation_mode
@@ -123,14 +124,14 @@ def finetune(
 
 def _check(network: Any, data: Any, layers: str) -> None:
     if layers not in ("all", "last"):
-        raise ValueError(f"layers must be 'all' or 'last', got {layers!r}.")
+        raise SettingError(f"layers must be 'all' or 'last', got {layers!r}.")
     if not isinstance(network, nn.Module):
-        raise TypeError(
+        raise InputTypeError(
             f"finetune starts from a network (nn.Module), got {type(network).__name__}; for a list "
             "of networks pass felbo.Ensemble.from_networks(networks)."
         )
     if not isinstance(data, tuple | list | Dataset | DataLoader):
-        raise TypeError(
+        raise InputTypeError(
             "finetune takes network, data and objective in this order; data must be a DataLoader, "
             f"a Dataset or a pair (x, y), got {type(data).__name__}."
         )
@@ -153,7 +154,7 @@ def _everywhere(
     """Return the recommended bound for a model and its data."""
     num_data = num_items(data)
     if num_data is None:
-        raise TypeError(
+        raise InputTypeError(
             "The data have no length, which the default objective needs. Pass an objective: "
             "felbo.FunctionSpaceELBO.everywhere(felbo.UniformPrior(K), num_data=N)."
         )

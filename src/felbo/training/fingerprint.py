@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import TensorDataset
 
 from felbo.errors import CheckpointError
 from felbo.inputs import tensors
@@ -44,12 +45,16 @@ def describe_objective(objective: Objective) -> list[str]:
 
 def describe_data(batches: Batches) -> str:
     """Return the number of items; for tensors also a digest of labels and of some inputs."""
-    if not isinstance(batches, TensorBatches):
+    if isinstance(batches, TensorBatches):
+        x, y, count = [*tensors(batches.x)], batches.y, f"{batches.size} items"
+    elif isinstance(held := batches.loader.dataset, TensorDataset):
+        *x, y = held.tensors
+        count = f"{len(y)} items in {len(batches.loader)} batches"
+    else:
         return f"{batches.size} items"
-    rows = torch.linspace(0, batches.size - 1, min(ROWS, batches.size)).round().long()
-    parts = [part[rows.to(part.device)] for part in tensors(batches.x)]
-    digest = _digest(*(_bytes(part) for part in (*parts, batches.y)))
-    return f"{batches.size} items [{digest}]"
+    rows = torch.linspace(0, len(y) - 1, min(ROWS, len(y))).round().long()
+    parts = [part[rows.to(part.device)] for part in x]
+    return f"{count} [{_digest(*(_bytes(part) for part in (*parts, y)))}]"
 
 
 def check_settings_agree(saved: dict[str, Any], own: dict[str, Any], where: Any) -> None:

@@ -15,7 +15,7 @@ from felbo.models import StochasticClassifier
 from felbo.objectives import LossFunction, Objective
 from felbo.training.checkpoint import Checkpoint
 from felbo.training.devices import best_device
-from felbo.training.history import Epoch, History
+from felbo.training.history import Epoch, History, Scorer
 from felbo.training.loop import Training, train
 from felbo.training.optimizers import MakeOptimizer, MakeScheduler
 from felbo.training.progress import progress_bar
@@ -39,7 +39,7 @@ def fit(
     scheduler: MakeScheduler | LRScheduler | None = None,
     scheduler_step: Literal["epoch", "step"] = "epoch",
     clip_norm: float | None = None,
-    validation: Data | float | None = None,
+    validation: Data | float | Scorer | None = None,
     patience: int | None = None,
     monitor: Monitor = "nll",
     augment: Callable[[Inputs], Inputs] | None = None,
@@ -88,6 +88,8 @@ def fit(
             hold out, such as 0.2: the same for the same ``seed``, in equal parts of all classes
             (except of a ``Dataset`` that is not a ``TensorDataset``). Scored after every epoch in
             evaluation mode; without effect on weights, statistics or random numbers of training.
+            A function without arguments computes the :class:`felbo.training.ValidationScores` of
+            the model in its own way.
         patience: stop after this many epochs without a better validation score, and give the model
             the weights of the best epoch, also after an error or Ctrl-C. ``None`` trains for all
             epochs and keeps the last weights; ``patience=epochs`` trains for all and takes the

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from felbo.errors import DataError
 
 
 class ValidationScores(NamedTuple):
@@ -19,6 +22,10 @@ class ValidationScores(NamedTuple):
     loss: float
     nll: float
     accuracy: float
+
+
+# Scores a model as it is, in its own way.
+Scorer = Callable[[], ValidationScores]
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class History:
             writes it to a file.
         """
         if not self.epochs:
-            raise ValueError("The history is empty: there is nothing to plot.")
+            raise DataError("The history is empty: there is nothing to plot.")
         # Imported lazily: most trainings are not plotted. Without pyplot no display is needed.
         from matplotlib.figure import Figure
 

@@ -10,12 +10,13 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.inputs import as_inputs, as_labels, batch_size, map_tensors
+from felbo.training.history import Scorer
 from felbo.training.sources import Data, check_data
 
 
 def hold_out(
-    data: Data, validation: Data | float | None, seed: int, dtype: torch.dtype
-) -> tuple[Data, Data | None]:
+    data: Data, validation: Data | float | Scorer | None, seed: int, dtype: torch.dtype
+) -> tuple[Data, Data | Scorer | None]:
     """Return the data to train on and to validate on.
 
     A fraction is held out at random: of every ``1 / fraction`` items of a class, one. A ``Dataset``
@@ -24,8 +25,8 @@ def hold_out(
 
     Args:
         data: what :func:`felbo.fit` takes as training data.
-        validation: the fraction of the data to hold out; or separate data, or ``None``, which are
-            returned as they are.
+        validation: the fraction of the data to hold out; or separate data, a function that scores,
+            or ``None``, which are returned as they are.
         seed: of the split.
         dtype: of the model; floating-point arrays are converted to it.
 

@@ -29,7 +29,7 @@ from felbo.training.fingerprint import (
     describe_optimizer,
     describe_weights,
 )
-from felbo.training.history import Epoch, History
+from felbo.training.history import Epoch, History, Scorer
 from felbo.training.hold_out import hold_out
 from felbo.training.optimizers import (
     MakeOptimizer,
@@ -61,7 +61,7 @@ def train(
     scheduler: MakeScheduler | LRScheduler | None = None,
     scheduler_step: Literal["epoch", "step"] = "epoch",
     clip_norm: float | None = None,
-    validation: Data | float | None = None,
+    validation: Data | float | Scorer | None = None,
     patience: int | None = None,
     monitor: Monitor = "nll",
     augment: Callable[[Inputs], Inputs] | None = None,
@@ -133,11 +133,12 @@ def train(
         frozen_norms=frozen_norms,
         processes=processes,
     )
-    if validation is not None:
+    if callable(validation):
+        loop.validation = validation
+    elif validation is not None:
         size = max(128, batches.full_size or 0)
-        loop.validation = Validation(
-            validation, engine.model, objective, size, seed or 0, processes
-        )
+        scores = Validation(validation, engine.model, objective, size, seed or 0, processes)
+        loop.validation, loop.validation_labels = scores, scores.labels
     if checkpoint is not None:
         check_one_process(fabric.world_size)
         settings = {
@@ -153,7 +154,7 @@ def train(
             "scheduler": type(schedule.scheduler).__name__,
             "scheduler_step": scheduler_step,
             "clip_norm": clip_norm,
-            "validation": None if validation is None else num_items(validation),
+            "validation": _describe_validation(validation),
             "patience": patience,
             "monitor": monitor,
             "frozen_norms": frozen_norms,
@@ -161,6 +162,12 @@ def train(
         random = RandomSources(state.stream, objective, data, augment)
         loop.saver = Saver(as_checkpoint(checkpoint), settings, state, random)
     return Training(loop.run(), state.history)
+
+
+def _describe_validation(validation: Data | Scorer | None) -> int | str | None:
+    if validation is None:
+        return None
+    return "function" if callable(validation) else num_items(validation)
 
 
 class Training(Iterator[Epoch]):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from felbo.errors import SettingError
+from felbo.errors import InputTypeError, SettingError
 from felbo.objectives.checks import check_choice
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -48,7 +48,7 @@ def make_optimizer(
     if isinstance(given, type) and issubclass(given, Optimizer):
         return given(model.parameters(), lr=rate)  # type: ignore[call-arg]
     if learning_rate is not None:
-        raise ValueError(
+        raise SettingError(
             f"learning_rate={learning_rate:g} would be ignored, since the optimiser has its own: "
             f"set it there, e.g. {EXAMPLE}."
         )
@@ -56,7 +56,7 @@ def make_optimizer(
     if not isinstance(made, Optimizer) and callable(made):
         made = made(model.parameters())
     if not isinstance(made, Optimizer):
-        raise TypeError(
+        raise InputTypeError(
             "optimizer must be an optimiser of the model's parameters, or a function that builds "
             f"one, e.g. {EXAMPLE}; got {made!r}. None is Adam with learning_rate."
         )
@@ -72,7 +72,7 @@ def _check_parameters(optimizer: Optimizer, model: nn.Module) -> None:
     """
     own = set(model.parameters())
     if not any(p in own for group in optimizer.param_groups for p in group["params"]):
-        raise ValueError(
+        raise SettingError(
             f"The optimiser holds no parameter of this {type(model).__name__}, which is a copy of "
             "the network it was made from. Make the optimiser from model.parameters(), or pass a "
             f"function: {EXAMPLE}."
@@ -118,19 +118,19 @@ def _make_scheduler(given: Any, optimizer: Optimizer) -> Any:
     if given is None:
         return None
     if not isinstance(given, LRScheduler) and not callable(given):
-        raise TypeError(
+        raise InputTypeError(
             "scheduler must be a learning-rate scheduler, or a function that builds one from the "
             "optimiser, e.g. scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer,"
             f" 10); got {given!r}."
         )
     made = given if isinstance(given, LRScheduler) else given(optimizer)
     if isinstance(given, LRScheduler) and given.optimizer is not optimizer:
-        raise ValueError(
+        raise SettingError(
             "The scheduler belongs to another optimiser. Pass that one as optimizer too, or a "
             "function: scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10)."
         )
     if isinstance(made, ReduceLROnPlateau) and made.mode == "max":
-        raise ValueError(
+        raise SettingError(
             "ReduceLROnPlateau looks at a loss here, which falls: build it with mode='min'."
         )
     return made

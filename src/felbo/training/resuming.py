@@ -135,7 +135,7 @@ class Saver:
         random: RandomSources,
     ) -> None:
         self.folder = CheckpointFolder(Path(checkpoint.folder))
-        self.seconds = checkpoint.seconds
+        self.seconds, self.every_epoch = checkpoint.seconds, checkpoint.every_epoch
         self.settings, self.state, self.random = settings, state, random
         self.interrupts = Interrupts()
         # Where the generators stood before the first batch of the epoch was drawn.
@@ -153,6 +153,8 @@ class Saver:
                 self._take(*found)
             self._saved_at = time.monotonic()
             yield
+            if self.interrupts.received is not None:  # while the end was saved
+                raise self._interrupted(self.folder.files()[-1])
 
     def _take(self, path: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         settings = content.get("settings")
@@ -223,26 +225,37 @@ class Saver:
         return path
 
     def after_step(self) -> None:
-        """Save if the last checkpoint is old or a signal came; raise for a signal."""
-        if self.interrupts.received is not None:
-            self.after_epoch()
-        elif time.monotonic() - self._saved_at >= self.seconds:
-            self.save()
-
-    def after_epoch(self) -> None:
-        """Save, and end the training if a signal came.
+        """Save if the last checkpoint is old or a signal came.
 
         Raises:
             TrainingInterrupted: for SIGINT or SIGTERM.
         """
-        path = self.save()
         if self.interrupts.received is not None:
-            epochs, steps = len(self.state.history), len(self.state.losses)
-            raise TrainingInterrupted(
-                f"{self.interrupts.received.name}: the training was saved to {path} after "
-                f"{epochs} epochs and {steps} steps. Start it again in the same way to go on.",
-                path,
-            )
+            raise self._interrupted(self.save())
+        if time.monotonic() - self._saved_at >= self.seconds:
+            self.save()
+
+    def after_epoch(self, last: bool) -> None:
+        """As after a step, but save younger checkpoints too where that was asked for.
+
+        Args:
+            last: if the training ends here; its end is saved in any case.
+        """
+        if last or self.every_epoch:
+            path = self.save()
+            if self.interrupts.received is not None:
+                raise self._interrupted(path)
+        else:
+            self.after_step()
+
+    def _interrupted(self, path: Path) -> TrainingInterrupted:
+        assert self.interrupts.received is not None
+        epochs, steps = len(self.state.history), len(self.state.losses)
+        return TrainingInterrupted(
+            f"{self.interrupts.received.name}: the training was saved to {path} after "
+            f"{epochs} epochs and {steps} steps. Start it again in the same way to go on.",
+            path,
+        )
 
 
 def _numbers(part: Any) -> dict[str, Any]:

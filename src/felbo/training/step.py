@@ -47,7 +47,7 @@ class Step:
         self.objective, self.check = objective, check
         self.clip_norm, self.closure = clip_norm, closure
         self.statistics = RunningStatistics(self.model)
-        # Of the items of the last batch: if they change, that may be why a forward pass fails.
+        # Of the items of the first batch: if others come, that may be why a forward pass fails.
         self.shapes: list[torch.Size] | None = None
 
     def __call__(self, group: Group) -> Tensor:
@@ -107,14 +107,14 @@ class Step:
 
     def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""
-        shapes = [part.shape[1:] for part in tensors(x)]
         try:
             with explained(x, self.model):
                 loss: Any = self.objective(self.model, x, y)
         except (ValueError, RuntimeError) as error:
-            self._explain(error, shapes, len(y))
+            self._explain(error, _item_shapes(x), len(y))
             raise
-        self.shapes = shapes
+        if self.shapes is None:
+            self.shapes = _item_shapes(x)
         if not isinstance(loss, Loss):
             raise InputTypeError(
                 "An objective must return felbo.Loss(total, nll, kl), three scalar tensors; got "
@@ -136,6 +136,10 @@ class Step:
         if self.shapes is not None and self.shapes != shapes:
             before, now = [list(s) for s in self.shapes], [list(s) for s in shapes]
             raise ShapeError(
-                f"The items of the batches before had the shapes {before}, those of this one have "
+                f"The items of the first batch had the shapes {before}, those of this one have "
                 f"{now}, and the forward pass failed: {error}"
             ) from error
+
+
+def _item_shapes(x: Inputs) -> list[torch.Size]:
+    return [part.shape[1:] for part in tensors(x)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from felbo.errors import DataError, SettingError
 from felbo.evaluation import detection, predict, score
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
 from felbo.measurement import Elsewhere, MeasurementSet
@@ -121,7 +122,7 @@ def choose_strength(
         [0.0, 0.01, 0.1]
     """
     if not strengths or min(strengths) <= 0:
-        raise ValueError(f"strengths must all be positive, and at least one; got {strengths}.")
+        raise SettingError(f"strengths must all be positive, and at least one; got {strengths}.")
     with torch_seed(seed):
         dtype = next(make_model().parameters()).dtype
         train, held_out = _split(data, validation, dtype)
@@ -174,7 +175,7 @@ def _split(
     items = batch_size(x)
     count = round(validation * items)
     if not 0 < count < items:
-        raise ValueError(
+        raise DataError(
             f"validation must leave items on both sides, got {validation} of {items} items."
         )
     order = torch.randperm(items)

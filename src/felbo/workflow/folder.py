@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from felbo._arrays import read_npz
 from felbo._files import require_writable, write_atomically
 from felbo.saving import load
+from felbo.training.checkpoint import LOCK, PREFIX
 from felbo.workflow.columns import Columns
 from felbo.workflow.errors import InputError
 
@@ -115,8 +117,8 @@ def read_model(folder: Path) -> Any:
     return load(folder / MODEL)
 
 
-def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
-    """Raise if a run cannot be written to a folder, before anything is computed.
+def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
+    """Raise if a run cannot be written to a folder; return whether it goes on from checkpoints.
 
     Args:
         folder: of the run.
@@ -126,7 +128,7 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
     require_writable(folder)
     if overwrite and resume:
         raise InputError("--overwrite starts anew and --resume goes on: give one of them.")
-    unfinished = (folder / CHECKPOINTS).is_dir()
+    unfinished = bool(_checkpoints(folder))
     if unfinished and not overwrite and not resume:
         raise InputError(
             f"{folder} holds a training that was interrupted. Go on with --resume, or start anew "
@@ -134,26 +136,37 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> None:
         )
     if unfinished and overwrite:
         remove_checkpoints(folder)
-    if (folder / DESCRIPTION).exists() and not overwrite:
+    # A run that replaces another one, interrupted, has the description of the other one.
+    goes_on = unfinished and resume
+    if (folder / DESCRIPTION).exists() and not overwrite and not goes_on:
         raise InputError(
             f"{folder} holds a run already. Choose another folder with --out, or replace it with "
             "--overwrite."
         )
+    return goes_on
 
 
 def remove_checkpoints(folder: Path) -> None:
     """Delete the checkpoints of a run, unless a training is writing them."""
     from filelock import FileLock, Timeout
 
-    checkpoints = folder / CHECKPOINTS
+    home = folder / CHECKPOINTS
     try:
-        with FileLock(checkpoints / "lock", timeout=0):
-            for path in checkpoints.glob("checkpoint-*"):
+        with FileLock(home / LOCK, timeout=0):
+            for path in _checkpoints(folder):
                 path.unlink(missing_ok=True)
     except Timeout as error:
         raise InputError(f"Another training is writing to {folder}: wait for its end.") from error
-    (checkpoints / "lock").unlink(missing_ok=True)
-    checkpoints.rmdir()
+    for place in (*home.glob("*/"), home):
+        (place / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that holds something else is not felbo's
+            place.rmdir()
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints of a run: of images in one folder, of a table in several."""
+    home = folder / CHECKPOINTS
+    return [*home.glob(f"{PREFIX}*"), *home.glob(f"*/{PREFIX}*")]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,14 @@ from felbo.evaluation import Prediction
 from felbo.saving import save
 from felbo.workflow.errors import InputError
 from felbo.workflow.evaluating import evaluated
-from felbo.workflow.folder import HELD_OUT, MODEL, Run, StoredEvaluation
+from felbo.workflow.folder import (
+    CHECKPOINTS,
+    HELD_OUT,
+    MODEL,
+    Run,
+    StoredEvaluation,
+    remove_checkpoints,
+)
 from felbo.workflow.tables import TableFile
 from felbo.workflow.targets import check_classes, split_rows, split_target
 
@@ -37,6 +44,8 @@ def train_table(
 ) -> Run:
     """Train a classifier on a table, and write it with its evaluation to a folder.
 
+    A training that was interrupted goes on from the checkpoints in the folder.
+
     Args:
         file: the table.
         target: name of the column of labels.
@@ -52,7 +61,7 @@ def train_table(
     check_classes(y, target)
     kept, held_out = split_rows(y, test_fraction, seed)
     classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
-    classifier.fit(X.iloc[kept], y[kept])
+    classifier.fit(X.iloc[kept], y[kept], checkpoint=folder / CHECKPOINTS)
     run = Run(
         kind="table",
         source=str(file.path),
@@ -69,6 +78,7 @@ def train_table(
         evaluate_rows(HELD_OUT, classifier, X.iloc[held_out], labels, {}, seed).write(folder)
     run.seconds = time.monotonic() - started
     run.write(folder)
+    remove_checkpoints(folder)
     return run
 
 

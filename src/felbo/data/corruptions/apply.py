@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from felbo.data.corruptions import blur, colour, digital, elastic, noise, spatter, weather
 from felbo.data.corruptions.frost import frost, load_textures
 from felbo.data.corruptions.names import check_names
+from felbo.errors import InputTypeError, SettingError, ShapeError
 
 __all__ = ["corrupt"]
 
@@ -75,7 +76,7 @@ def corrupt(
     check_names(corruption, severity)
     _check_images(images)
     if generator is not None and generator.device.type != "cpu":
-        raise ValueError(f"Expected a generator on the CPU, but got one on {generator.device}.")
+        raise SettingError(f"Expected a generator on the CPU, but got one on {generator.device}.")
     if len(images) == 0:
         return images.clone()
     x = images.cpu().to(torch.float32) / 255.0
@@ -94,12 +95,12 @@ def _to_bytes(x: Tensor) -> Tensor:
 
 def _check_images(images: Tensor) -> None:
     if images.dtype != torch.uint8:
-        raise TypeError(
+        raise InputTypeError(
             f"Expected uint8 images as felbo.data.load gives them, but got {images.dtype}; "
             "corrupt bytes first and scale or normalise afterwards."
         )
     if images.ndim != 4 or images.shape[1] != 3 or min(images.shape[2:]) < SMALLEST_SIDE:
-        raise ValueError(
+        raise ShapeError(
             f"Expected images [N, 3, H, W] of at least {SMALLEST_SIDE} × {SMALLEST_SIDE} pixels, "
             f"but got shape {tuple(images.shape)}."
         )

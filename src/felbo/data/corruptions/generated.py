@@ -14,6 +14,7 @@ from felbo.data.corruptions.apply import corrupt
 from felbo.data.corruptions.layout import FOLDERS
 from felbo.data.loading import ImageData, load
 from felbo.data.location import data_root
+from felbo.errors import SettingError
 
 __all__ = ["check_dataset", "check_limit", "clean_test_set", "generate"]
 
@@ -81,7 +82,7 @@ def check_limit(limit: int | None, available: int) -> int:
     if limit is None:
         return available
     if not 1 <= limit <= available:
-        raise ValueError(f"Expected a limit from 1 to {available:,} images, but got {limit:,}.")
+        raise SettingError(f"Expected a limit from 1 to {available:,} images, but got {limit:,}.")
     return limit
 
 
@@ -96,7 +97,7 @@ def check_dataset(name: str) -> None:
         Corrupt other images with felbo.data.corrupt.
     """
     if name not in FOLDERS:
-        raise ValueError(
+        raise SettingError(
             f"Expected {' or '.join(FOLDERS)}, whose corruptions are published, but got {name!r}. "
             "Corrupt other images with felbo.data.corrupt."
         )

@@ -8,6 +8,8 @@ in this package are those of the 32 × 32 version of the benchmark, from
 
 from difflib import get_close_matches
 
+from felbo.errors import SettingError
+
 __all__ = [
     "BENCHMARK_CORRUPTIONS",
     "CORRUPTIONS",
@@ -52,8 +54,8 @@ def check_names(corruption: str, severity: int) -> None:
     if corruption not in CORRUPTIONS:
         near = get_close_matches(str(corruption).lower(), CORRUPTIONS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(CORRUPTIONS)}."
-        raise ValueError(
+        raise SettingError(
             f"Expected a corruption out of felbo.data.CORRUPTIONS, but got {corruption!r}.{hint}"
         )
     if not isinstance(severity, int) or severity not in SEVERITIES:
-        raise ValueError(f"Expected a severity from 1 to 5 as an int, but got {severity!r}.")
+        raise SettingError(f"Expected a severity from 1 to 5 as an int, but got {severity!r}.")

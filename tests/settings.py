@@ -1,0 +1,151 @@
+"""``pytest --setting inference|autocast|threads``: run every test in a setting of torch.
+
+Each test function runs in ``torch.inference_mode()``, under ``torch.autocast``, or twice at the
+same time in two threads. What cannot pass there, because of torch or of what the test compares, is
+left out by a rule below; everything else has to pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+SETTINGS = ("inference", "autocast", "threads")
+
+# Rooms whose tests make sense in every setting: predictions, and what they are made of. The others
+# train, read files or start processes, whose threads and modes are their own.
+ROOMS = ("dirichlet", "evaluation", "fused", "layers", "measurement", "models", "networks")
+ROOMS += ("objectives", "priors")
+
+# What torch, and so felbo, says to a test that takes gradients in inference mode: no failure.
+REFUSALS = ("does not require grad", "nference tensor", "Training needs gradients")
+
+# Words in a test, or fixtures of it, that tell that it cannot run in a setting.
+WORDS: dict[str, dict[str, str]] = {
+    "inference": {
+        "requires_grad": "looks at gradients",
+        ".grad": "looks at gradients",
+        "compile": "compiled code has modes of its own",
+        "vmap": "torch.func does not work on inference tensors",
+    },
+    "autocast": {
+        "compile": "compiled code has modes of its own",
+        "dtype": "looks at dtypes, which autocast changes",
+    },
+    "threads": {
+        "tmp_path": "both threads would write the same files",
+        "monkeypatch": "changes the process",
+        "capsys": "reads the output of the process",
+        "pytester": "runs in a folder of the process",
+        "warn": "Python's filters of warnings belong to the process",
+        "seed": "torch's global generator belongs to the process",
+        "rng_state": "torch's global generator belongs to the process",
+        "set_default_dtype": "changes the process",
+        "tracemalloc": "measures the process",
+        "compile": "torch.compile is for one thread at a time",
+        "hessian": "torch counts levels of forward-mode differentiation for the process",
+        "jvp": "torch counts levels of forward-mode differentiation for the process",
+        "gradcheck": "moves its inputs, which both threads share",
+    },
+}
+
+# Tests that cannot run in a setting, though no word of theirs tells.
+NAMES: dict[str, dict[str, str]] = {
+    "inference": {
+        "test_second_derivatives_are_those_of_the_plain_form": "takes gradients",
+        "test_a_smaller_last_batch_has_the_weight_of_a_full_one": (
+            "the size of a full step is learnt from steps, which have gradients"
+        ),
+    },
+    "autocast": {},
+    "threads": dict.fromkeys(
+        [
+            "test_second_derivatives_are_those_of_the_plain_form",
+            "test_training_lowers_the_loss_and_repeats_itself",
+            "test_saved_state_gives_identical_predictions",
+            "test_deepcopy_is_equal_and_independent",
+            "test_evaluation_leaves_nothing_behind",
+            "test_logits_are_divided_draw_by_draw",
+            "test_an_exponential_average_predicts_with_its_own_weights",
+        ],
+        "draws from torch's global generator, which belongs to the process",
+    ),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--setting", choices=SETTINGS, help="run every test in a setting of torch")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot run in the setting, and say how many tests that is and why."""
+    setting = config.getoption("setting")
+    if setting is None:
+        return
+    kept, left_out = [], []
+    for item in items:
+        (kept if reason_against(setting, item) is None else left_out).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+
+
+def reason_against(setting: str, item: Any) -> str | None:
+    """Return why a test cannot run in a setting; ``None`` if it can."""
+    if item.path.parent.name not in ROOMS:
+        return "of another room"
+    if item.originalname in NAMES[setting]:
+        return NAMES[setting][item.originalname]
+    if hasattr(item.obj, "hypothesis"):
+        return "hypothesis runs its examples itself" if setting == "threads" else None
+    text = inspect.getsource(item.obj) + " ".join(item.fixturenames)
+    return next((why for word, why in WORDS[setting].items() if word in text), None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
+    """Run a test function in the setting."""
+    setting = pyfuncitem.config.getoption("setting")
+    if setting == "threads":
+        pyfuncitem.obj = _twice_at_once(pyfuncitem.obj)
+        return (yield)
+    if setting is None:
+        return (yield)
+    if setting == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            return (yield)
+    with torch.inference_mode():
+        try:
+            return (yield)
+        except RuntimeError as error:
+            if any(words in str(error) for words in REFUSALS):
+                pytest.xfail("takes gradients, which inference mode refuses")
+            raise
+
+
+def _twice_at_once(test: Any) -> Any:
+    """Return a function that runs a test in two threads at the same time."""
+
+    def both(**arguments: Any) -> None:
+        start, errors = threading.Barrier(2), []
+
+        def run() -> None:
+            start.wait()
+            try:
+                test(**arguments)
+            except BaseException as error:  # also pytest's own outcomes
+                errors.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    return both
