@@ -113,7 +113,7 @@ def test_points_are_cut_into_blocks(draws, own, monkeypatch):
     logits = correlated(draws, items=7)
     beta = torch.rand(7, 4, dtype=torch.float64) + 0.1 if own else torch.ones(4)
     whole = value_and_gradient(fused.function_space_kl, logits, beta, 50.0)
-    monkeypatch.setattr("felbo.fused.kl._BLOCK", 3 * draws * 4)
+    monkeypatch.setattr("felbo.fused.draws._BLOCK", 3 * draws * 4)
     for part, expected in zip(
         value_and_gradient(fused.function_space_kl, logits, beta, 50.0), whole, strict=True
     ):
@@ -123,7 +123,7 @@ def test_points_are_cut_into_blocks(draws, own, monkeypatch):
 def test_no_gradient_is_prepared_where_none_is_wanted(monkeypatch):
     logits = correlated(3)
     expected = fused.function_space_kl(logits.requires_grad_(), torch.ones(4), 50.0)
-    monkeypatch.delattr("felbo.fused.kl._gradient")
+    monkeypatch.delattr("felbo.fused.draws.Divergence.gradient")
     found = fused.function_space_kl(logits.detach(), torch.ones(4), 50.0)
     assert torch.equal(found, expected.detach())
 

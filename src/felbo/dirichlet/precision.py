@@ -35,7 +35,7 @@ MAX_ITERATIONS = 8
 TINY = 1e-300
 # Initial z in units of Minka's; the root lies between 1 and 2. Other digits would change the
 # recorded results.
-_MIDDLE = 1.414
+MIDDLE = 1.414
 
 
 class Solution(NamedTuple):
@@ -93,7 +93,7 @@ class _Equation:
         # of equal draws.
         present = (mean > 0).sum(-1).clamp(min=2)
         self.half = 0.5 * (mean.shape[-1] - 1) - (mean.shape[-1] - present)
-        self.middle = (_MIDDLE * 0.5 * (present - 1)).div_(spread)
+        self.middle = (MIDDLE * 0.5 * (present - 1)).div_(spread)
         self.spread, self.lower, self.upper = spread, lower, upper
         # The total, one, is appended as a further class with a negative sign.
         self.points = torch.cat((mean.clamp(min=TINY), torch.ones_like(mean[:, :1])), -1)

@@ -18,6 +18,24 @@ from felbo.models import StochasticClassifier
 NO_LABEL = -(2**63)
 
 
+class CheckedLabels:
+    """Context in which a loss of ``logits [M, B, K]`` and ``labels [B]`` is computed.
+
+    Raises unless the labels are integers in 0 … K − 1. Their range is checked only after the loss
+    failed for it: in every step it would cost as much as the loss.
+    """
+
+    def __init__(self, labels: Tensor, logits: Tensor) -> None:
+        self.labels, self.logits = labels, logits
+
+    def __enter__(self) -> None:
+        check_label_kind(self.labels, self.logits.shape[1])
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, IndexError | RuntimeError):
+            check_label_range(self.labels, self.logits.shape[2])
+
+
 def check_labels(labels: Tensor, batch: int, classes: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers in 0 … K − 1."""
     check_label_kind(labels, batch)
@@ -75,6 +93,8 @@ def check_prior(concentration: Tensor, points: int, classes: int) -> None:
 
 def check_model(model: Any) -> None:
     """Raise if a plain network was passed in place of a stochastic classifier."""
+    if isinstance(model, StochasticClassifier):
+        return
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
     # Wrappers such as Fabric's or torch.compile's hold the classifier as a submodule.

@@ -15,6 +15,7 @@ from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, po
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
+    CheckedLabels,
     check_choice,
     check_count,
     check_model,
@@ -199,13 +200,32 @@ class FunctionSpaceELBO(Objective):
             return loss_over_members(self, shard, model, x, y, points, SMALLEST)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
-        nll = expected_nll(batch, y, self.class_weights)
-        divergences = [
-            term.weight * self.divergence(logits, places, term.prior).mean()
-            for term, (logits, places) in zip(self.terms, measured, strict=True)
-        ]
-        kl = sum(divergences[1:], start=divergences[0])
+        nll, kl = self.nll_and_kl(batch, y, *measured[0], self.terms[0])
+        for term, (logits, places) in zip(self.terms[1:], measured[1:], strict=True):
+            kl = kl + term.weight * self.divergence(logits, places, term.prior).mean()
         return Loss(torch.add(nll, kl, alpha=self.weight_of_kl(batch)), nll, kl)
+
+    def nll_and_kl(
+        self, batch: Tensor, y: Tensor, logits: Tensor, points: Inputs, term: Term
+    ) -> tuple[Tensor, Tensor]:
+        """Return the expected NLL of the batch and the weighted mean KL of one term.
+
+        Args:
+            batch: draws at the batch ``[M, B, K]``.
+            y: its labels ``[B]``.
+            logits: draws at the points of the term ``[M, S, K]``.
+            points: their inputs ``[S, ...]``.
+            term: gives weight and prior.
+        """
+        if logits is batch and self.class_weights is None and self.uses_fused(batch):
+            # The same as below, from one softmax.
+            at = self.prior_at(points, term.prior, batch)
+            with CheckedLabels(y, batch):
+                nll, kl = fused.nll_and_kl(batch, y.long(), *at, self.smoothing, self.gradient)
+        else:
+            nll = expected_nll(batch, y, self.class_weights)
+            kl = self.divergence(logits, points, term.prior).mean()
+        return nll, kl if term.weight == 1.0 else term.weight * kl
 
     def divergence(self, logits: Tensor, points: Inputs, prior: Prior | None = None) -> Tensor:
         """Return the KL from the prior at each of the points.

@@ -8,7 +8,7 @@ from felbo import fused
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
-from felbo.objectives.checks import NO_LABEL, check_label_kind, check_label_range, check_model
+from felbo.objectives.checks import NO_LABEL, CheckedLabels, check_model
 from felbo.objectives.class_weights import ClassWeights, as_class_weights, weighted_nll
 from felbo.objectives.forward import checked
 
@@ -18,16 +18,10 @@ def expected_nll(logits: Tensor, labels: Tensor, class_weights: Tensor | None = 
 
     With ``class_weights [K]``, of ``−w_y log softmax_y``.
     """
-    _, batch, classes = logits.shape
-    check_label_kind(labels, batch)
-    try:
+    with CheckedLabels(labels, logits):
         if class_weights is not None:
             return weighted_nll(logits, labels.long(), class_weights)
         return fused.cross_entropy(logits, labels.long(), ignore_index=NO_LABEL)
-    except IndexError:
-        # Only after a failure: checking labels in every step would cost as much as the loss.
-        check_label_range(labels, classes)
-        raise
 
 
 class NegativeLogLikelihood(Objective):
