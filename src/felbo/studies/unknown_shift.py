@@ -18,10 +18,17 @@ from felbo.evaluation import detection
 from felbo.measurement import (
     Augmented,
     Batch,
+    MeasurementSet,
     Mixture,
+    Monochrome,
     Mosaic,
+    Noise,
+    PhaseNoise,
     RandomConvolution,
-    image_parts,
+    Rolled,
+    ShuffledPatches,
+    Smoothed,
+    WorstCase,
 )
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
@@ -35,10 +42,20 @@ METRICS = ("accuracy", "log_likelihood", "ece")
 # Ways of training, each with its cost relative to the first.
 VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5}
 LINES = {"": ":", "fVI": "--", "fVI +90": "-.", "everywhere": "-"}
-# Each part of the recommended mixture by itself, and two sets that it leaves out; in MAP only.
-ALONE = {
-    f"only {type(part).__name__}": part for part in (*image_parts(), RandomConvolution(), Mosaic())
-}
+# Each set of points for images by itself, also those that the recommended mixture leaves out; in
+# MAP only.
+SETS: tuple[MeasurementSet, ...] = (
+    Rolled(),
+    ShuffledPatches(),
+    PhaseNoise(),
+    Smoothed(),
+    Monochrome(),
+    Noise(),
+    WorstCase(),
+    RandomConvolution(),
+    Mosaic(),
+)
+ALONE = {f"only {type(part).__name__}": part for part in SETS}
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 
@@ -101,6 +118,16 @@ def run(
     others, _ = images_of(OTHER[dataset], "test", settings["test_size"])
     inside, outside = (felbo.predict(model, images, seed=seed) for images in (upright, others))
     return [*observations, Observation("auroc", 0.0, detection(inside.total, outside.total).auroc)]
+
+
+def uses(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a model: strengths only if it has a prior elsewhere."""
+    elsewhere = name.endswith("everywhere") or "only" in name
+    return {
+        key: value
+        for key, value in settings.items()
+        if elsewhere or key not in ("strength", "data_strength")
+    }
 
 
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
@@ -184,6 +211,7 @@ def _study(name: str, dataset: str) -> Study:
         draw=partial(draw, title=f"{TITLES[dataset]} under a shift that nobody foresaw"),
         claims=claims,
         data=(dataset, OTHER[dataset]),
+        uses=uses,
     )
 
 
