@@ -55,8 +55,8 @@ def mixtures() -> dict[str, list[MeasurementSet]]:
     }
 
 
-MODELS = {f"{data}, {mixture}": (data, mixture) for data in DATASETS for mixture in mixtures()}
-MODELS |= {f"{data}, {NONE}": (data, NONE) for data in DATASETS}
+MODELS = {f"{data}: {mixture}": (data, mixture) for data in DATASETS for mixture in mixtures()}
+MODELS |= {f"{data}: {NONE}": (data, NONE) for data in DATASETS}
 
 
 def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
