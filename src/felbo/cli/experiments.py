@@ -25,7 +25,12 @@ console = Console()
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="Experiment, e.g. rotated-mnist.")],
-    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "paper",
+    preset: Annotated[
+        str, typer.Option(help="smoke, cpu or paper; cpu-resnet18 for CIFAR.")
+    ] = "paper",
+    precision: Annotated[
+        str | None, typer.Option(help="Of training, e.g. bf16-mixed; for CIFAR.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds.", min=1)] = None,
     models: Annotated[str | None, typer.Option(help="Comma-separated subset of models.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes, one torch thread each.", min=1)] = 1,
@@ -46,7 +51,8 @@ def reproduce(
     from felbo.studies import catalogue
 
     if name in catalogue.PICTURES:
-        if preset != "paper" or engine != "local" or seeds is not None or models is not None:
+        given = (preset, precision, engine, seeds, models)
+        if given != ("paper", None, "local", None, None):
             raise typer.BadParameter(
                 f"{name} is a picture of a single run: it takes --jobs and --results only."
             )
@@ -55,7 +61,7 @@ def reproduce(
             return
         console.print(f"Figure: {catalogue.PICTURES[name](results, jobs)}", soft_wrap=True)
         return
-    study = _study(name)
+    study = _study(name, precision)
     chosen = [m.strip() for m in models.split(",")] if models else None
     try:
         if dry_run:
@@ -109,13 +115,18 @@ def compare(
     _print_verdict(study, comparisons)
 
 
-def _study(name: str) -> Study:
+def _study(name: str, precision: str | None = None) -> Study:
+    from felbo.paper.study import UnknownSettingError
     from felbo.studies import catalogue
 
     if name not in catalogue.STUDIES:
         known = ", ".join([*catalogue.STUDIES, *catalogue.PICTURES])
         raise typer.BadParameter(f"there is no experiment {name!r}; there are: {known}")
-    return catalogue.STUDIES[name]
+    study = catalogue.STUDIES[name]
+    try:
+        return study.with_setting("precision", precision) if precision else study
+    except UnknownSettingError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _table(study: Study, comparisons: Sequence[Comparison]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 import felbo
 from felbo.data.augmentation import random_crop_flip
 from felbo.paper.trained import trained
+from felbo.training.devices import best_device
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
 
@@ -32,7 +34,8 @@ DIRECT = ("Belief Matching", "Prior Networks", "Evidential")
 
 # What trainings have in common. `network` and `width` say which one; `schedule` is "step" (the rate
 # falls to a tenth after half and three quarters of the epochs) or "one-cycle" (per step, up to
-# `rate` and down again in straight lines).
+# `rate` and down again in straight lines). `precision` is that of training, as Fabric names it;
+# models are evaluated in float32.
 PAPER: dict[str, Any] = {
     "network": "resnet18",
     "width": 64,
@@ -44,6 +47,7 @@ PAPER: dict[str, Any] = {
     "batch_size": 128,
     "members": 5,
     "rank1_members": 4,
+    "precision": "32-true",
 }
 CPU: dict[str, Any] = {
     **PAPER,
@@ -54,6 +58,8 @@ CPU: dict[str, Any] = {
     "schedule": "one-cycle",
     "rate": 0.2,
 }
+# The paper's network, as wide as two cores can train it.
+CPU_RESNET18: dict[str, Any] = {**CPU, "network": "resnet18", "width": 16}
 SMOKE: dict[str, Any] = {
     **CPU,
     "width": 4,
@@ -122,6 +128,7 @@ def build(
 
 def train(
     model: felbo.StochasticClassifier,
+    checkpoint: Path,
     *,
     dataset: str,
     name: str,
@@ -143,6 +150,8 @@ def train(
         scheduler_step="epoch" if settings["schedule"] == "step" else "step",
         augment=random_crop_flip,
         seed=seed,
+        fabric=best_device(settings["precision"]),
+        checkpoint=checkpoint,
         progress=False,
     )
 
@@ -193,9 +202,7 @@ def sgd(
         {"params": [p for p in everything if p not in factors], "weight_decay": decay},
         {"params": [p for p in everything if p in factors], "weight_decay": 0.0},
     ]
-    return torch.optim.SGD(
-        [group for group in groups if group["params"]], lr=rate, momentum=0.9, nesterov=True
-    )
+    return torch.optim.SGD([group for group in groups if group["params"]], lr=rate, momentum=0.9)
 
 
 def schedule(
@@ -210,7 +217,8 @@ def schedule(
         optimizer,
         settings["rate"],
         total_steps=steps,
-        pct_start=0.25,
+        # At least two steps up: torch divides by the steps of a phase less one.
+        pct_start=max(0.25, 2 / steps),
         anneal_strategy="linear",
         cycle_momentum=False,
     )

@@ -14,6 +14,7 @@ from felbo.paper import cifar_workload
 from felbo.paper.cifar import (
     COSTS,
     CPU,
+    CPU_RESNET18,
     KINDS,
     PAPER,
     SMOKE,
@@ -149,10 +150,11 @@ def draw(
 
 
 def presets(kl_scale: float, own: Mapping[str, Mapping[str, Any]], seeds: int) -> dict[str, Preset]:
-    """Return the three presets with what a study adds to each."""
+    """Return the presets with what a study adds to each."""
     return {
         "smoke": Preset(1, {**SMOKE, "kl_scale": kl_scale, **own["smoke"]}),
         "cpu": Preset(1, {**CPU, "kl_scale": kl_scale, **own["cpu"]}),
+        "cpu-resnet18": Preset(1, {**CPU_RESNET18, "kl_scale": kl_scale, **own["cpu"]}),
         "paper": Preset(seeds, {**PAPER, "kl_scale": kl_scale, **own["paper"]}),
     }
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
+from felbo.errors import FelboError
 from felbo.paper.results import Observation, Summary
 from felbo.paper.workload import Workload
+
+
+class UnknownSettingError(FelboError, ValueError):
+    """A study has no setting of this name."""
 
 
 class Claim(NamedTuple):
@@ -67,3 +72,17 @@ class Study:
     def key(self) -> str:
         """Name in file names and in the ``experiment`` column."""
         return self.name.replace("-", "_")
+
+    def with_setting(self, name: str, value: Any) -> Self:
+        """Return the study with another value of one setting in every preset.
+
+        Raises:
+            UnknownSettingError: the study has no such setting.
+        """
+        if not all(name in preset.settings for preset in self.presets.values()):
+            raise UnknownSettingError(f"{self.name} has no setting {name!r}.")
+        changed = {
+            key: replace(preset, settings={**preset.settings, name: value})
+            for key, preset in self.presets.items()
+        }
+        return replace(self, presets=changed)

@@ -108,9 +108,14 @@ def last_layer_laplace(model: felbo.StochasticClassifier, size: int) -> felbo.St
 
 
 def tune(
-    model: felbo.StochasticClassifier, *, way: str, seed: int, settings: Mapping[str, Any]
+    model: felbo.StochasticClassifier,
+    checkpoint: Path,
+    *,
+    way: str,
+    seed: int,
+    settings: Mapping[str, Any],
 ) -> None:
-    """Fine-tune a model, leaving the new weights in it."""
+    """Fine-tune a model, leaving the new weights in it; it takes minutes, without checkpoints."""
     data = training_data(settings["train_size"])
     prior = felbo.UniformPrior(10)
     objectives: dict[str, felbo.Objective] = {

@@ -39,13 +39,17 @@ class Engine(NamedTuple):
 
 
 @cache
-def best_device() -> Fabric:
-    """Return a Fabric of the best single device."""
+def best_device(precision: Any = "32-true") -> Fabric:
+    """Return a Fabric of the best single device.
+
+    Args:
+        precision: of the computation, as Fabric names it, such as ``"bf16-mixed"``.
+    """
     # Imported lazily: it takes longer to load than all of felbo. Cached, since creating a Fabric
     # searches all installed packages for extensions.
     from lightning_fabric import Fabric
 
-    return Fabric(accelerator="auto", devices=1)
+    return Fabric(accelerator="auto", devices=1, precision=precision)
 
 
 def set_up(fabric: Fabric, model: nn.Module, optimizer: Optimizer) -> Engine:
