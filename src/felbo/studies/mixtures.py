@@ -22,10 +22,7 @@ from felbo.measurement import (
     Elsewhere,
     MeasurementSet,
     Mosaic,
-    PhaseNoise,
     RandomConvolution,
-    Rolled,
-    ShuffledPatches,
     WorstCase,
     image_parts,
 )
@@ -51,7 +48,7 @@ def mixtures() -> dict[str, list[MeasurementSet]]:
     return {
         "recommended": image_parts(),
         "with WorstCase": [*image_parts(), WorstCase()],
-        "near": [Rolled(), ShuffledPatches(), PhaseNoise(), WorstCase()],
+        "with farther WorstCase": [*image_parts(), WorstCase(size=0.6)],
     }
 
 
