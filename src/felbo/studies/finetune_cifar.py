@@ -3,7 +3,7 @@
 The networks are those of https://github.com/akamaster/pytorch_resnet_cifar10, which the user keeps
 in the folder that the environment variable ``FELBO_TRAINED`` names. Every way of fine-tuning takes
 the same images, steps and rates. Sets and strengths were fixed on other data. With the preset
-``cpu`` the ensemble is smaller, trains on fewer images in bfloat16 and is measured on fewer, the
+``cpu`` the ensemble is smaller, trains in bfloat16 and is measured on fewer images, the
 same for all of its rows, so that a row takes minutes of one core.
 Temperature scaling gets the last 1,000 test images with their labels, which no other way sees and
 no number is measured on; training images would not do, since the networks know them.
@@ -220,7 +220,6 @@ STUDY = Study(
                 "ensemble": {
                     "depths": (20, 32, 44),
                     "precision": "bf16-mixed",
-                    "train_size": 10_000,
                     "test_size": 100,
                     "clean_size": 1000,
                 },
