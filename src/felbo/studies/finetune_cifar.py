@@ -193,7 +193,7 @@ STUDY = Study(
     title="Fine-tuning on CIFAR-10",
     models={
         f"{kind} {way}".strip(): cost * factor
-        for kind, factor in (("ResNet-20", 1.0), ("Ensemble", 8.0))
+        for kind, factor in (("ResNet-20", 1.0), ("Ensemble", 4.0))
         for way, cost in WAYS.items()
         if f"{kind} {way}" != "Ensemble Laplace"
     },
