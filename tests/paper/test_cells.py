@@ -1,6 +1,7 @@
 """Cells: which are listed, kept, read and run again."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -80,6 +81,19 @@ def test_a_file_of_other_settings_does_not_count(tmp_path, other):
     assert len(read_cell(listed(study, tmp_path)[0])) == 1
     with pytest.raises(OutdatedCellError, match=r"costly-90-0\.json was made with other settings"):
         read_cell(listed(make_study(other), tmp_path)[0])
+
+
+def test_a_file_counts_when_only_settings_of_other_models_differ(tmp_path):
+    def uses(model, settings):
+        return settings if model == "cheap" else {}
+
+    first, second = (replace(make_study({"epochs": e}), uses=uses) for e in (3, 4))
+    costly, cheap = listed(first, tmp_path)[:2]
+    run_cell(first, costly)
+    run_cell(first, cheap)
+    assert len(read_cell(listed(second, tmp_path)[0])) == 1
+    with pytest.raises(OutdatedCellError, match=r"cheap-0\.json was made with other settings"):
+        read_cell(listed(second, tmp_path)[1])
 
 
 def other_run(model, seed, settings):

@@ -6,6 +6,7 @@ import torch
 import felbo
 from felbo.paper.trained import keeping_weights_in
 from felbo.studies import finetune_cifar, tuned_resnets
+from felbo.studies.tuned_resnets import KINDS
 
 from . import fakes
 
@@ -37,7 +38,7 @@ def ready(tmp_path, monkeypatch):
 def test_a_missing_file_is_named_with_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("FELBO_TRAINED", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"resnet20-\*\.th.*set FELBO_TRAINED"):
-        tuned_resnets.ready("ResNet-20")
+        tuned_resnets.ready((20,))
 
 
 def test_grey_images_become_those_of_the_networks():
@@ -65,10 +66,19 @@ def test_a_cell_measures_clean_corrupted_turned_and_foreign_images(ready, way):
     assert len(kept) == (0 if way in ("", "Laplace") else 1)
 
 
-def test_tuning_changes_the_weights_and_not_the_statistics(ready):
-    model = tuned_resnets.ready("ResNet-20")
+def test_an_ensemble_has_settings_of_its_own_and_strengths_belong_to_everywhere():
+    settings = finetune_cifar.STUDY.presets["cpu"].settings
+    single, several = (finetune_cifar.uses(f"{kind} everywhere", settings) for kind in KINDS)
+    assert (single["depths"], several["depths"]) == ((20,), (20, 32, 44))
+    assert single["strength"] == several["strength"] == settings["strength"]
+    assert not {"strength", "data_strength"} & set(finetune_cifar.uses("Ensemble", settings))
+    assert "ensemble" not in several
+
+
+def test_tuning_changes_the_weights_and_not_the_statistics(ready, tmp_path):
+    model = tuned_resnets.ready((20,))
     old = {name: value.clone() for name, value in model.state_dict().items()}
-    tuned_resnets.tune(model, way="fVI", seed=0, settings=SETTINGS)
+    tuned_resnets.tune(model, tmp_path, way="fVI", seed=0, settings=SETTINGS)
     moved = {name for name, new in model.state_dict().items() if not torch.equal(new, old[name])}
     assert "network.conv1.weight" in moved
     assert not [name for name in moved if "running" in name]

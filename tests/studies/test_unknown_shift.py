@@ -3,7 +3,7 @@
 import pytest
 
 import felbo
-from felbo.measurement import Batch, Elsewhere, Mixture, Noise
+from felbo.measurement import Batch, Elsewhere, Mixture, Noise, WorstCase
 from felbo.paper.results import Raw, summarise
 from felbo.studies import unknown_shift
 
@@ -15,6 +15,7 @@ SETTINGS = {
     "test_size": 40,
     "strength": 0.2,
     "data_strength": 0.01,
+    "ascent_strength": 0.3,
 }
 
 
@@ -32,6 +33,7 @@ def small_data(monkeypatch):
         ("fVI", [(Batch, 1.0)]),
         ("fVI +90", [(Mixture, 1.0)]),
         ("everywhere", [(Batch, 0.01), (Elsewhere, 0.2)]),
+        ("everywhere +ascent", [(Batch, 0.01), (Elsewhere, 0.3)]),
         ("only Noise", [(Batch, 0.01), (Noise, 0.2)]),
     ],
 )
@@ -39,6 +41,28 @@ def test_each_variant_measures_where_its_name_says(variant, expected):
     made = unknown_shift.objective(variant, 40, SETTINGS)
     assert [(type(t.measurement), t.weight) for t in made.terms] == expected
     assert isinstance(unknown_shift.objective("", 40, SETTINGS), felbo.NegativeLogLikelihood)
+
+
+def test_the_ascent_is_a_seventh_of_the_points():
+    made = unknown_shift.objective("everywhere +ascent", 40, SETTINGS)
+    parts = made.terms[-1].measurement.parts
+    assert [isinstance(part, WorstCase) for part in parts] == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "strengths"),
+    [
+        ("MAP", set()),
+        ("Ensemble fVI +90", set()),
+        ("MAP everywhere", {"strength", "data_strength"}),
+        ("MAP only Noise", {"strength", "data_strength"}),
+        ("MAP everywhere +ascent", {"ascent_strength", "data_strength"}),
+    ],
+)
+def test_a_cell_depends_on_the_strengths_that_its_model_has(name, strengths):
+    used = unknown_shift.uses(name, SETTINGS)
+    assert {key for key in used if key.endswith("strength")} == strengths
+    assert used["epochs"] == SETTINGS["epochs"]
 
 
 @pytest.mark.parametrize("name", ["MAP everywhere", "MC Dropout", "MAP only Rolled"])
@@ -72,7 +96,7 @@ def summaries(**changes):
 
 def test_claims_hold_and_fail_with_the_numbers():
     claims = unknown_shift.claims(summaries())
-    assert [claim.holds for claim in claims] == [True] * 4
+    assert [claim.holds for claim in claims] == [True] * 5
     assert "40° … 180° -2.50, fVI -3.50" in claims[2].text
     assert not unknown_shift.claims(summaries(auroc=0.98))[3].holds
     assert unknown_shift.claims(summaries()[:3]) == []

@@ -40,7 +40,7 @@ class Cell:
 
     Attributes:
         experiment: key of the study.
-        settings: of the preset; a file made with other settings is not valid.
+        settings: of the preset, those that the model uses; a file made with others is not valid.
         code: fingerprint of the study's code; a file made by other code is not valid.
         path: file of its result.
     """
@@ -140,13 +140,17 @@ def _cells(study: Study, named: list[tuple[str, int]], preset: str, folder: Path
     settings, code = study.presets[preset].settings, fingerprint(study.run)
     home = _home(study, preset, folder)
     return [
-        Cell(study.key, model, seed, settings, code, home / f"{_slug(model)}-{seed}.json")
+        Cell(study.key, model, seed, study.uses(model, settings), code, home / _file(model, seed))
         for model, seed in named
     ]
 
 
 def _home(study: Study, preset: str, folder: Path) -> Path:
     return folder / study.key / preset
+
+
+def _file(model: str, seed: int) -> str:
+    return f"{_slug(model)}-{seed}.json"
 
 
 def _slug(model: str) -> str:

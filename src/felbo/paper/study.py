@@ -52,6 +52,8 @@ class Study:
             one of the same name.
         workload: ``workload(model, seed, settings)`` says what a cell computes, for ``--dry-run``;
             ``None`` for studies whose time is estimated from finished cells only.
+        uses: ``uses(model, settings)`` returns the settings that a model depends on. Its cells stay
+            valid when others change.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Study:
     data: tuple[str, ...] = ()
     compared_with: str = ""
     workload: Callable[[str, int, Mapping[str, Any]], Workload] | None = None
+    uses: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda model, settings: settings
 
     @property
     def key(self) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from felbo.paper.catalogue import PICTURES
 from felbo.paper.catalogue import STUDIES as PAPER_STUDIES
 from felbo.paper.study import Study
-from felbo.studies import finetune_cifar, parts, strengths, tables, unknown_shift
+from felbo.studies import finetune_cifar, mixtures, parts, strengths, tables, unknown_shift
 
 OWN: dict[str, Study] = {
     study.name: study
     for study in (
+        mixtures.STUDY,
         parts.STUDY,
         strengths.STUDY,
         unknown_shift.MNIST,

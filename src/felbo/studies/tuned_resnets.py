@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from felbo.data.augmentation import random_crop_flip
 from felbo.objectives import as_objective
 from felbo.paper.trained import trained
 from felbo.studies.rivals import NormalisedLogits, smoothed_labels
+from felbo.training.devices import best_device
 
 ENVIRONMENT_VARIABLE = "FELBO_TRAINED"
 # Of ImageNet, with which the authors of the networks normalised CIFAR-10.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-DEPTHS = {"ResNet-20": (20,), "Ensemble": (20, 32, 44, 56)}
+KINDS = ("ResNet-20", "Ensemble")
 # The highest rate where it is not 0.01: at that, normalised logits diverge on the
 # training images. Of 0.003 and 0.001 the larger one was taken.
 RATES = {"LogitNorm": 0.003}
@@ -40,9 +41,9 @@ def network_file(depth: int) -> Path:
     return found[0]
 
 
-def ready(kind: str) -> felbo.StochasticClassifier:
-    """Return the trained networks as they are."""
-    networks = [felbo.networks.load_resnet_cifar(network_file(depth)) for depth in DEPTHS[kind]]
+def ready(depths: Sequence[int]) -> felbo.StochasticClassifier:
+    """Return the trained networks as they are, several as an ensemble."""
+    networks = [felbo.networks.load_resnet_cifar(network_file(depth)) for depth in depths]
     if len(networks) == 1:
         return felbo.MAP(networks[0])
     return felbo.Ensemble.from_networks(networks)
@@ -66,7 +67,7 @@ def tuned_model(
     name: str, kind: str, seed: int, settings: Mapping[str, Any]
 ) -> felbo.StochasticClassifier:
     """Return the model of a row, e.g. ``"Ensemble everywhere"``, from its file if it was kept."""
-    model, way = ready(kind), name.removeprefix(kind).strip()
+    model, way = ready(settings["depths"]), name.removeprefix(kind).strip()
     if not way:
         return model
     if way == "temperature":
@@ -77,7 +78,8 @@ def tuned_model(
         return last_layer_laplace(model, settings["train_size"])
     if way == "LogitNorm":
         model = normalised(model)
-    own = {key: settings[key] for key in ("train_size", "epochs", "strength", "data_strength")}
+    keys = ("depths", "train_size", "epochs", "precision", "strength", "data_strength")
+    own = {key: settings[key] for key in keys if key in settings}
     slug = name.lower().replace(" ", "-")
     return trained(
         f"finetune-cifar10/{slug}-{own['train_size']}-{seed}",
@@ -117,25 +119,31 @@ def tune(
 ) -> None:
     """Fine-tune a model, leaving the new weights in it; it takes minutes, without checkpoints."""
     data = training_data(settings["train_size"])
+    tuned = felbo.finetune(
+        model,
+        data,
+        objective(way, len(data[0]), settings),
+        epochs=settings["epochs"],
+        learning_rate=RATES.get(way, 0.01),
+        augment=random_crop_flip,
+        seed=seed,
+        fabric=best_device(settings["precision"]),
+        progress=False,
+    )
+    model.load_state_dict(tuned.state_dict())
+
+
+def objective(way: str, num_data: int, settings: Mapping[str, Any]) -> felbo.Objective:
+    """Return what a way of fine-tuning minimises."""
     prior = felbo.UniformPrior(10)
+    if way == "everywhere":
+        strengths = settings["strength"], settings["data_strength"]
+        return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths)
     objectives: dict[str, felbo.Objective] = {
         "further training": felbo.NegativeLogLikelihood(),
         "label smoothing": as_objective(smoothed_labels),
         "LogitNorm": felbo.NegativeLogLikelihood(),
         "outlier exposure": felbo.OutlierExposure(felbo.measurement.Elsewhere()),
-        "fVI": felbo.FunctionSpaceELBO(prior, num_data=len(data[0])),
-        "everywhere": felbo.FunctionSpaceELBO.everywhere(
-            prior, len(data[0]), settings["strength"], settings["data_strength"]
-        ),
+        "fVI": felbo.FunctionSpaceELBO(prior, num_data),
     }
-    tuned = felbo.finetune(
-        model,
-        data,
-        objectives[way],
-        epochs=settings["epochs"],
-        learning_rate=RATES.get(way, 0.01),
-        augment=random_crop_flip,
-        seed=seed,
-        progress=False,
-    )
-    model.load_state_dict(tuned.state_dict())
+    return objectives[way]

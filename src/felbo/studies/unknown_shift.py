@@ -18,9 +18,18 @@ from felbo.evaluation import detection
 from felbo.measurement import (
     Augmented,
     Batch,
+    Elsewhere,
+    MeasurementSet,
     Mixture,
+    Monochrome,
     Mosaic,
+    Noise,
+    PhaseNoise,
     RandomConvolution,
+    Rolled,
+    ShuffledPatches,
+    Smoothed,
+    WorstCase,
     image_parts,
 )
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
@@ -33,12 +42,31 @@ from felbo.report.style import PALETTE
 CLASSES = 10
 METRICS = ("accuracy", "log_likelihood", "ece")
 # Ways of training, each with its cost relative to the first.
-VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5}
-LINES = {"": ":", "fVI": "--", "fVI +90": "-.", "everywhere": "-"}
-# Each part of the recommended mixture by itself, and two sets that it leaves out; in MAP only.
-ALONE = {
-    f"only {type(part).__name__}": part for part in (*image_parts(), RandomConvolution(), Mosaic())
+VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5, "everywhere +ascent": 2.7}
+LINES: dict[str, Any] = {
+    "": ":",
+    "fVI": "--",
+    "fVI +90": "-.",
+    "everywhere": "-",
+    "everywhere +ascent": (0, (6, 1)),
 }
+# A stronger choice for training from scratch, found with mixtures-elsewhere: a seventh of the
+# points climbs the KL, by up to 0.3 of the range of the images.
+ASCENT, ASCENT_STRENGTH = Elsewhere([*image_parts(), WorstCase(size=0.6)]), 0.1
+# Each set of points for images by itself, also those that the recommended mixture leaves out; in
+# MAP only.
+SETS: tuple[MeasurementSet, ...] = (
+    Rolled(),
+    ShuffledPatches(),
+    PhaseNoise(),
+    Smoothed(),
+    Monochrome(),
+    Noise(),
+    WorstCase(),
+    RandomConvolution(),
+    Mosaic(),
+)
+ALONE = {f"only {type(part).__name__}": part for part in SETS}
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 
@@ -62,6 +90,9 @@ def objective(variant: str, num_data: int, settings: Mapping[str, Any]) -> felbo
     prior = felbo.UniformPrior(CLASSES)
     if not variant:
         return felbo.NegativeLogLikelihood()
+    if variant == "everywhere +ascent":
+        strengths = settings["ascent_strength"], settings["data_strength"]
+        return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths, ASCENT)
     if variant == "everywhere" or variant in ALONE:
         strengths = settings["strength"], settings["data_strength"]
         return felbo.FunctionSpaceELBO.everywhere(prior, num_data, *strengths, ALONE.get(variant))
@@ -103,26 +134,48 @@ def run(
     return [*observations, Observation("auroc", 0.0, detection(inside.total, outside.total).auroc)]
 
 
+def uses(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a model: strengths only if it has a prior elsewhere."""
+    unused = {"strength", "data_strength", "ascent_strength"}
+    if name.endswith("+ascent"):
+        unused = {"strength"}
+    elif name.endswith("everywhere") or "only" in name:
+        unused = {"ascent_strength"}
+    return {key: value for key, value in settings.items() if key not in unused}
+
+
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
     """Check what a prior elsewhere should do: cost nothing upright, and help wherever else."""
     value = {(s.metric, s.model, s.shift): s.mean for s in summaries}
     found = []
-    for kind in KINDS:
-        ours, plain, batch = f"{kind} everywhere", kind, f"{kind} fVI"
-        if not all(("auroc", name, 0.0) in value for name in (ours, plain, batch)):
-            continue
-        lost = value["log_likelihood", plain, 0.0] - value["log_likelihood", ours, 0.0]
-        points = value["accuracy", plain, 0.0] - value["accuracy", ours, 0.0]
-        found.append(Claim(f"{kind}: at 0° it costs at most 0.01 nats ({lost:+.3f})", lost <= 0.01))
+    for plain in KINDS:
+        for ours in (f"{plain} everywhere", f"{plain} everywhere +ascent"):
+            if all(("auroc", name, 0.0) in value for name in (ours, plain, f"{plain} fVI")):
+                found += _claims(value, ours, plain)
+    return found
+
+
+def _claims(value: Mapping[tuple[str, str, float], float], ours: str, plain: str) -> list[Claim]:
+    batch = f"{plain} fVI"
+    lost = value["log_likelihood", plain, 0.0] - value["log_likelihood", ours, 0.0]
+    points = value["accuracy", plain, 0.0] - value["accuracy", ours, 0.0]
+    late, late_batch = (mean_when_turned(value, name) for name in (ours, batch))
+    detected = value["auroc", ours, 0.0]
+    found = [
+        Claim(f"{ours}: at 0° it costs at most 0.01 nats ({lost:+.3f})", lost <= 0.01),
+        Claim(f"{ours}: at 0° it costs at most 0.3 points ({points:+.2f})", points <= 0.3),
+        Claim(
+            f"{ours}: mean log-likelihood 40° … 180° {late:.2f}, fVI {late_batch:.2f}",
+            late > late_batch,
+        ),
+        Claim(
+            f"{ours}: AUROC of the other data set {detected:.3f}, at least 0.99", detected >= 0.99
+        ),
+    ]
+    if plain == "MAP":
         found.append(
-            Claim(f"{kind}: at 0° it costs at most 0.3 points ({points:+.2f})", points <= 0.3)
+            Claim(f"{ours}: mean log-likelihood 40° … 180° {late:.2f}, at least -2.9", late >= -2.9)
         )
-        late = {name: mean_when_turned(value, name) for name in (ours, batch)}
-        text = f"{kind}: mean log-likelihood 40° … 180° {late[ours]:.2f}, fVI {late[batch]:.2f}"
-        found.append(Claim(text, late[ours] > late[batch]))
-        detected = value["auroc", ours, 0.0]
-        text = f"{kind}: AUROC of the other data set {detected:.3f}, at least 0.99"
-        found.append(Claim(text, detected >= 0.99))
     return found
 
 
@@ -135,7 +188,7 @@ def mean_when_turned(value: Mapping[tuple[str, str, float], float], name: str) -
     )
 
 
-def styles(models: Sequence[str]) -> dict[str, dict[str, str]]:
+def styles(models: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give each kind of model a colour, and each way of training it a line style."""
     colours = dict(zip(KINDS, PALETTE, strict=False))
     return {
@@ -157,7 +210,12 @@ def draw(summaries: Sequence[Summary], stem: str, *, title: str) -> None:
 
 
 def _presets() -> dict[str, Preset]:
-    common = {**CHOICES, "strength": STRENGTH, "data_strength": DATA_STRENGTH}
+    common = {
+        **CHOICES,
+        "strength": STRENGTH,
+        "data_strength": DATA_STRENGTH,
+        "ascent_strength": ASCENT_STRENGTH,
+    }
     few: dict[str, Any] = {"train_size": 2000, "test_size": 500, "epochs": 1, "angles": (0, 90)}
     full: dict[str, Any] = {"train_size": 60000, "test_size": 10000, "angles": ANGLES}
     return {
@@ -184,6 +242,7 @@ def _study(name: str, dataset: str) -> Study:
         draw=partial(draw, title=f"{TITLES[dataset]} under a shift that nobody foresaw"),
         claims=claims,
         data=(dataset, OTHER[dataset]),
+        uses=uses,
     )
 
 
