@@ -66,7 +66,7 @@ def test_a_large_weight_on_the_batch_is_warned_of_once():
     """f_y ≤ (1 + w) / (1 + K w): one half for w = 1 and K = 3."""
     model, x, y = case(6)
     objective = FunctionSpaceELBO(UniformPrior(3), 50, kl_weight=1.0)
-    with pytest.warns(UserWarning, match=r"kl_weight = 1 on the training batch.* beyond 0\.50"):
+    with pytest.warns(UserWarning, match=r"a weight of 1: .*3 classes .* beyond 0\.50"):
         objective(model, x, y)
     terms = [Term(measurement.Batch(), 10.0)]
     with pytest.warns(UserWarning, match=r"beyond 0\.50"):
@@ -77,6 +77,18 @@ def test_a_large_weight_on_the_batch_is_warned_of_once():
         FunctionSpaceELBO(UniformPrior(3), 50)(model, x[:1], y[:1])
         FunctionSpaceELBO(UniformPrior(3), 50, kl_weight=0.01)(model, x, y)
         FunctionSpaceELBO(UniformPrior(3), 50, torch.neg, kl_weight=1.0)(model, x, y)
+
+
+def test_many_classes_make_one_over_the_batch_size_a_large_weight():
+    """A thousand classes and B = 256: no prediction beyond 0.2, with the default weight."""
+    logits = torch.zeros(1, 256, 1000, requires_grad=True)
+    objective = FunctionSpaceELBO(UniformPrior(1000), 10**6)
+    with pytest.warns(UserWarning, match=r"beyond 0\.20 .*such as 0\.0001"):
+        assert objective.weight_of_kl(logits) == 1 / 256
+    smaller = FunctionSpaceELBO(UniformPrior(1000), 10**6, kl_weight=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        smaller.weight_of_kl(logits)
 
 
 def test_a_larger_batch_in_validation_does_not_weaken_the_prior():

@@ -132,9 +132,11 @@ def warn_if_flat(weight: float, classes: int) -> None:
     """
     best = (1.0 + weight) / (1.0 + classes * weight)
     if best < 0.75:
+        smaller = 0.1 / (0.9 * classes - 1.0)  # f_y = 0.9
         warnings.warn(
-            f"kl_weight = {weight:g} on the training batch itself: with a uniform prior no "
-            f"prediction can go beyond {best:.2f} for its label. Use kl_weight='batch' (1 / B), "
-            "or measure elsewhere, e.g. measurement=felbo.measurement.Elsewhere().",
+            f"The KL on the training batch itself has a weight of {weight:g}: with a uniform prior "
+            f"over {classes} classes no prediction can go beyond {best:.2f} for its label. Use a "
+            f"smaller kl_weight, such as {smaller:.1g}, or measure elsewhere, e.g. "
+            "felbo.FunctionSpaceELBO.everywhere(...).",
             stacklevel=4,
         )

@@ -272,13 +272,14 @@ class FunctionSpaceELBO(Objective):
         _, items, classes = batch.shape
         if torch.is_grad_enabled():  # a larger batch in validation is no training step
             self.full_batch = max(self.full_batch, items)
-        if self.kl_weight == "batch":
-            return 1.0 / (self.batch_size or self.full_batch or items)
-        if not self._warned:
+        weight = self.kl_weight
+        if weight == "batch":
+            weight = 1.0 / (self.batch_size or self.full_batch or items)
+        if not self._warned and items > 1:  # a single item may be the rest of a training set
             self._warned = True
             on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)
-            warn_if_flat(self.kl_weight * on_batch, classes)
-        return self.kl_weight
+            warn_if_flat(weight * on_batch, classes)
+        return weight
 
 
 def _as_terms(measurement: Measurement | Sequence[Term] | None) -> tuple[Term, ...]:
