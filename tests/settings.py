@@ -20,6 +20,8 @@ SETTINGS = ("inference", "autocast", "threads")
 # train, read files or start processes, whose threads and modes are their own.
 ROOMS = ("dirichlet", "evaluation", "fused", "layers", "measurement", "models", "networks")
 ROOMS += ("objectives", "priors")
+# Autocast is there to change what layers give, and the tests of these rooms compare just that.
+ABOUT_LAYERS = ("layers", "models", "networks")
 
 # What torch, and so felbo, says to a test that takes gradients in inference mode: no failure.
 REFUSALS = ("does not require grad", "nference tensor", "Training needs gradients")
@@ -35,6 +37,8 @@ WORDS: dict[str, dict[str, str]] = {
     "autocast": {
         "compile": "compiled code has modes of its own",
         "dtype": "looks at dtypes, which autocast changes",
+        "func": "torch.func does not know autocast",
+        "thread": "autocast belongs to a thread",
     },
     "threads": {
         "tmp_path": "both threads would write the same files",
@@ -61,7 +65,24 @@ NAMES: dict[str, dict[str, str]] = {
             "the size of a full step is learnt from steps, which have gradients"
         ),
     },
-    "autocast": {},
+    "autocast": dict.fromkeys(
+        [
+            "test_a_concentration_network_reports_its_own_dirichlet",
+            "test_a_list_of_networks_equals_the_manual_mean_and_fit",
+            "test_accumulated_batches_have_the_weights_of_one_large_batch",
+            "test_arrays",
+            "test_draws_follow_the_seed_and_their_number",
+            "test_every_part_is_what_its_own_function_gives",
+            "test_gradients_per_item_under_a_prior_that_depends_on_the_input",
+            "test_it_is_the_dirichlet_of_predict",
+            "test_loaders_in_any_order",
+            "test_models_of_one_function_show_no_epistemic_uncertainty",
+            "test_predictions_give_the_same_as_the_model",
+            "test_the_precision_of_one_draw_is_the_number_of_training_examples",
+            "test_value_is_mean_nll_plus_divergence_per_example",
+        ],
+        "compares the output of a network in more digits than bfloat16 has",
+    ),
     "threads": dict.fromkeys(
         [
             "test_second_derivatives_are_those_of_the_plain_form",
@@ -98,6 +119,8 @@ def reason_against(setting: str, item: Any) -> str | None:
     """Return why a test cannot run in a setting; ``None`` if it can."""
     if item.path.parent.name not in ROOMS:
         return "of another room"
+    if setting == "autocast" and item.path.parent.name in ABOUT_LAYERS:
+        return "about layers"
     if item.originalname in NAMES[setting]:
         return NAMES[setting][item.originalname]
     if hasattr(item.obj, "hypothesis"):

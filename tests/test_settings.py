@@ -159,6 +159,21 @@ def test_autocast(name):
         torch.testing.assert_close(found[0], expected[0], **near)
 
 
+def test_training_under_autocast_goes_on_with_the_weights_of_the_last_step():
+    """torch keeps its copies of the weights until the outermost autocast ends."""
+    losses = []
+    for inside in (False, True):
+        model = made("MAP")
+        options = {"epochs": 30, "batch_size": None, "learning_rate": 0.05, "seed": 4}
+        with torch.autocast("cpu", torch.bfloat16, enabled=inside):
+            history = felbo.fit(
+                model, OBJECTIVES["likelihood"](), (X, Y), progress=False, **options
+            )
+        losses.append(torch.tensor(history.total))
+    assert losses[0][-1] < 0.9 * losses[0][0]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_two_threads_at_once(name):
     expected = CALLS[name]()

@@ -66,6 +66,8 @@ class Step:
             self.statistics.put_back(before)
             raise
         self.optimizer.step()
+        # Inside somebody's autocast, torch would go on with its copies of the old weights.
+        torch.clear_autocast_cache()
         return values
 
     def _search(self, group: Group) -> Tensor:
@@ -75,11 +77,13 @@ class Step:
         seed = int(torch.randint(2**31, ()))
 
         def closure() -> Tensor:
+            torch.clear_autocast_cache()
             with torch_seed(seed):
                 found.append(self._gradient(group, trial=bool(found)))
             return found[-1][0]
 
         self.optimizer.step(closure)
+        torch.clear_autocast_cache()
         return found[0]
 
     def _gradient(self, group: Group, trial: bool = False) -> Tensor:
