@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from felbo.errors import DataError, InputTypeError, ShapeError
-from felbo.inputs import Inputs, explained, tensors
+from felbo.inputs import Inputs, note_dtypes, tensors
 from felbo.objectives import Loss, Objective
 from felbo.random import torch_seed
 from felbo.training.devices import Engine
@@ -112,9 +112,10 @@ class Step:
     def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""
         try:
-            with explained(x, self.model):
-                loss: Any = self.objective(self.model, x, y)
+            loss: Any = self.objective(self.model, x, y)
         except (ValueError, RuntimeError) as error:
+            if isinstance(error, RuntimeError):
+                note_dtypes(error, x, self.model)
             self._explain(error, _item_shapes(x), len(y))
             raise
         if self.shapes is None:
