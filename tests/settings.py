@@ -105,7 +105,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run in the setting, and say how many tests that is and why."""
+    """Leave out what cannot run in the setting."""
     setting = config.getoption("setting")
     if setting is None:
         return
@@ -138,7 +138,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     """Run a test function in the setting."""
     setting = pyfuncitem.config.getoption("setting")
     if setting == "threads":
-        pyfuncitem.obj = _twice_at_once(pyfuncitem.obj)
+        pyfuncitem.obj = twice_at_once(pyfuncitem.obj)
         return (yield)
     if setting is None:
         return (yield)
@@ -154,7 +154,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
             raise
 
 
-def _twice_at_once(test: Any) -> Any:
+def twice_at_once(test: Any) -> Any:
     """Return a function that runs a test in two threads at the same time."""
 
     def both(**arguments: Any) -> None:

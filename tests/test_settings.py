@@ -15,6 +15,8 @@ import felbo
 from felbo import dirichlet
 from felbo.networks import mlp
 
+from .settings import twice_at_once
+
 CLASSES = 3
 X = torch.randn(24, 2, generator=torch.Generator().manual_seed(5))
 Y = torch.arange(24) % CLASSES
@@ -199,3 +201,17 @@ def test_the_calls_give_values_that_differ_from_each_other():
     """The comparisons above would hold for constants, too."""
     values = [np.asarray(CALLS[name]()[0].detach()).ravel()[:2].tolist() for name in CALLS]
     assert len({tuple(value) for value in values}) > len(CALLS) - 4
+
+
+def test_a_test_that_fails_in_one_of_two_threads_fails():
+    names = []
+
+    def test(number):
+        names.append(threading.current_thread().name)
+        assert len(set(names)) < number
+
+    twice_at_once(test)(number=3)
+    assert len(set(names)) == 2
+    names.clear()
+    with pytest.raises(AssertionError):
+        twice_at_once(test)(number=2)
