@@ -20,6 +20,8 @@ SETTINGS = ("inference", "autocast", "threads")
 # train, read files or start processes, whose threads and modes are their own.
 ROOMS = ("dirichlet", "evaluation", "fused", "layers", "measurement", "models", "networks")
 ROOMS += ("objectives", "priors")
+# Autocast is there to change what layers give, and the tests of these rooms compare just that.
+ABOUT_LAYERS = ("layers", "models", "networks")
 
 # What torch, and so felbo, says to a test that takes gradients in inference mode: no failure.
 REFUSALS = ("does not require grad", "nference tensor", "Training needs gradients")
@@ -35,6 +37,8 @@ WORDS: dict[str, dict[str, str]] = {
     "autocast": {
         "compile": "compiled code has modes of its own",
         "dtype": "looks at dtypes, which autocast changes",
+        "func": "torch.func does not know autocast",
+        "thread": "autocast belongs to a thread",
     },
     "threads": {
         "tmp_path": "both threads would write the same files",
@@ -61,7 +65,25 @@ NAMES: dict[str, dict[str, str]] = {
             "the size of a full step is learnt from steps, which have gradients"
         ),
     },
-    "autocast": {},
+    "autocast": dict.fromkeys(
+        [
+            "test_a_concentration_network_reports_its_own_dirichlet",
+            "test_a_list_of_networks_equals_the_manual_mean_and_fit",
+            "test_accumulated_batches_have_the_weights_of_one_large_batch",
+            "test_arrays",
+            "test_draws_follow_the_seed_and_their_number",
+            "test_every_part_is_what_its_own_function_gives",
+            "test_gradients_per_item_under_a_prior_that_depends_on_the_input",
+            "test_it_is_the_dirichlet_of_predict",
+            "test_loaders_in_any_order",
+            "test_models_of_one_function_show_no_epistemic_uncertainty",
+            "test_predictions_give_the_same_as_the_model",
+            "test_the_loop_finds_the_optimum",
+            "test_the_precision_of_one_draw_is_the_number_of_training_examples",
+            "test_value_is_mean_nll_plus_divergence_per_example",
+        ],
+        "compares the output of a network in more digits than bfloat16 has",
+    ),
     "threads": dict.fromkeys(
         [
             "test_second_derivatives_are_those_of_the_plain_form",
@@ -83,7 +105,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run in the setting, and say how many tests that is and why."""
+    """Leave out what cannot run in the setting."""
     setting = config.getoption("setting")
     if setting is None:
         return
@@ -98,11 +120,16 @@ def reason_against(setting: str, item: Any) -> str | None:
     """Return why a test cannot run in a setting; ``None`` if it can."""
     if item.path.parent.name not in ROOMS:
         return "of another room"
+    if setting == "autocast" and item.path.parent.name in ABOUT_LAYERS:
+        return "about layers"
     if item.originalname in NAMES[setting]:
         return NAMES[setting][item.originalname]
     if hasattr(item.obj, "hypothesis"):
         return "hypothesis runs its examples itself" if setting == "threads" else None
-    text = inspect.getsource(item.obj) + " ".join(item.fixturenames)
+    named = [
+        name for name in item.fixturenames if not name.startswith("_")
+    ]  # not those of all tests
+    text = inspect.getsource(item.obj) + " ".join(named)
     return next((why for word, why in WORDS[setting].items() if word in text), None)
 
 
@@ -111,7 +138,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     """Run a test function in the setting."""
     setting = pyfuncitem.config.getoption("setting")
     if setting == "threads":
-        pyfuncitem.obj = _twice_at_once(pyfuncitem.obj)
+        pyfuncitem.obj = twice_at_once(pyfuncitem.obj)
         return (yield)
     if setting is None:
         return (yield)
@@ -127,7 +154,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
             raise
 
 
-def _twice_at_once(test: Any) -> Any:
+def twice_at_once(test: Any) -> Any:
     """Return a function that runs a test in two threads at the same time."""
 
     def both(**arguments: Any) -> None:

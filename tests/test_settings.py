@@ -15,6 +15,8 @@ import felbo
 from felbo import dirichlet
 from felbo.networks import mlp
 
+from .settings import twice_at_once
+
 CLASSES = 3
 X = torch.randn(24, 2, generator=torch.Generator().manual_seed(5))
 Y = torch.arange(24) % CLASSES
@@ -159,6 +161,21 @@ def test_autocast(name):
         torch.testing.assert_close(found[0], expected[0], **near)
 
 
+def test_training_under_autocast_goes_on_with_the_weights_of_the_last_step():
+    """torch keeps its copies of the weights until the outermost autocast ends."""
+    losses = []
+    for inside in (False, True):
+        model = made("MAP")
+        options = {"epochs": 30, "batch_size": None, "learning_rate": 0.05, "seed": 4}
+        with torch.autocast("cpu", torch.bfloat16, enabled=inside):
+            history = felbo.fit(
+                model, OBJECTIVES["likelihood"](), (X, Y), progress=False, **options
+            )
+        losses.append(torch.tensor(history.total))
+    assert losses[0][-1] < 0.9 * losses[0][0]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_two_threads_at_once(name):
     expected = CALLS[name]()
@@ -184,3 +201,17 @@ def test_the_calls_give_values_that_differ_from_each_other():
     """The comparisons above would hold for constants, too."""
     values = [np.asarray(CALLS[name]()[0].detach()).ravel()[:2].tolist() for name in CALLS]
     assert len({tuple(value) for value in values}) > len(CALLS) - 4
+
+
+def test_a_test_that_fails_in_one_of_two_threads_fails():
+    names = []
+
+    def test(number):
+        names.append(threading.current_thread().name)
+        assert len(set(names)) < number
+
+    twice_at_once(test)(number=3)
+    assert len(set(names)) == 2
+    names.clear()
+    with pytest.raises(AssertionError):
+        twice_at_once(test)(number=2)

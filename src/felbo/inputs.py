@@ -143,15 +143,20 @@ def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        weights = {str(part.dtype) for part in model.parameters()}
-        found = {str(part.dtype) for part in tensors(x)}
-        if not found <= weights:
-            error.add_note(
-                f"The inputs are {', '.join(sorted(found))} and the weights "
-                f"{', '.join(sorted(weights))}: unless the network embeds such inputs, convert "
-                "them, e.g. with x.float()."
-            )
+        note_dtypes(error, x, model)
         raise
+
+
+def note_dtypes(error: Exception, x: Inputs, model: nn.Module) -> None:
+    """Add a note to the error of a forward pass if dtypes do not match."""
+    weights = {str(part.dtype) for part in model.parameters()}
+    found = {str(part.dtype) for part in tensors(x)}
+    if not found <= weights:
+        error.add_note(
+            f"The inputs are {', '.join(sorted(found))} and the weights "
+            f"{', '.join(sorted(weights))}: unless the network embeds such inputs, convert "
+            "them, e.g. with x.float()."
+        )
 
 
 def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:

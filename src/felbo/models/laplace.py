@@ -117,7 +117,8 @@ class SubnetworkLaplace(StochasticClassifier):
             self.network.requires_grad_(False)
             for _, weight, _, _ in tensors:
                 weight.requires_grad_(True)
-            scale, precision = full_posterior(self.network, torch.cat(local), loader)
+            with self._without_autocast():
+                scale, precision = full_posterior(self.network, torch.cat(local), loader)
             self.scale.copy_(scale)
             self.prior_precision.copy_(precision)
         finally:
@@ -136,7 +137,8 @@ class SubnetworkLaplace(StochasticClassifier):
         noise = torch.randn(
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
-        with nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE:
+        alone = nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE
+        with alone, self._without_autocast():
             draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
         return self.checked(draws)
 
@@ -153,6 +155,10 @@ class SubnetworkLaplace(StochasticClassifier):
         with sdpa_kernel(SDPBackend.MATH):  # the only backend with forward-mode differentiation
             logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
+
+    def _without_autocast(self) -> torch.autocast:
+        """Derivatives need the type of the weights throughout, and a Hessian more than 8 bits."""
+        return torch.autocast(self.scale.device.type, enabled=False)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode; the network itself stays in evaluation mode, in which it is linearised."""

@@ -65,6 +65,7 @@ class Loop:
                 raise
             finally:
                 state.stopping.restore()
+                torch.clear_autocast_cache()
 
     @property
     def _ended(self) -> bool:

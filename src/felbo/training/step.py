@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from felbo.errors import DataError, InputTypeError, ShapeError
-from felbo.inputs import Inputs, explained, tensors
+from felbo.inputs import Inputs, note_dtypes, tensors
 from felbo.objectives import Loss, Objective
 from felbo.random import torch_seed
 from felbo.training.devices import Engine
@@ -66,6 +66,8 @@ class Step:
             self.statistics.put_back(before)
             raise
         self.optimizer.step()
+        # Inside somebody's autocast, torch would go on with its copies of the old weights.
+        torch.clear_autocast_cache()
         return values
 
     def _search(self, group: Group) -> Tensor:
@@ -75,11 +77,13 @@ class Step:
         seed = int(torch.randint(2**31, ()))
 
         def closure() -> Tensor:
+            torch.clear_autocast_cache()
             with torch_seed(seed):
                 found.append(self._gradient(group, trial=bool(found)))
             return found[-1][0]
 
         self.optimizer.step(closure)
+        torch.clear_autocast_cache()
         return found[0]
 
     def _gradient(self, group: Group, trial: bool = False) -> Tensor:
@@ -108,9 +112,10 @@ class Step:
     def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""
         try:
-            with explained(x, self.model):
-                loss: Any = self.objective(self.model, x, y)
+            loss: Any = self.objective(self.model, x, y)
         except (ValueError, RuntimeError) as error:
+            if isinstance(error, RuntimeError):
+                note_dtypes(error, x, self.model)
             self._explain(error, _item_shapes(x), len(y))
             raise
         if self.shapes is None:
