@@ -29,6 +29,7 @@ PROMISES = {
         "models/test_attention.py::test_a_mask_per_draw_is_refused_where_nothing_could_share_it",
         "models/test_attention.py::test_rank1_shares_the_projections_of_attention",
         "models/test_attention.py::test_rank1_refuses_networks_that_merge_or_move_the_batch",
+        "models/test_attention.py::test_rank1_refuses_a_moved_batch_that_is_as_long_as_the_sequences",
         "models/test_wrapping.py::test_networks_that_were_compiled_and_run_get_their_dropout",
         "models/test_base.py::test_draws_that_agree_exactly_warn_once_in_evaluation",
     ],

@@ -1,5 +1,7 @@
 """Attention, transformers and recurrent layers, whose parts torch does not always call."""
 
+from typing import ClassVar
+
 import pytest
 import torch
 from torch import nn
@@ -189,6 +191,37 @@ def test_rank1_refuses_networks_that_merge_or_move_the_batch(order, rows):
             model.train(mode)(SEQUENCES)
     skipped = Rank1(Merging(order), members=2, skip=("layer",))
     assert skipped(SEQUENCES).shape == (1, 6, 3)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_rank1_refuses_a_moved_batch_that_is_as_long_as_the_sequences(mode):
+    square = SEQUENCES[:5] if mode else torch.randn(5, 10, 8)  # 10 rows: 5 items, 2 members
+    model = Rank1(Merging("sequence first"), members=2).train(mode)
+    with pytest.raises(ValueError, match=r"the network merges another axis .* or moves it"):
+        model(square)
+
+
+class Counting(nn.Flatten):
+    """Records the number of items of each call."""
+
+    seen: ClassVar[list[int]] = []
+
+    def forward(self, input):
+        self.seen.append(len(input))
+        return super().forward(input)
+
+
+def test_rank1_tries_a_smaller_batch_once_and_leaves_no_trace():
+    Counting.seen.clear()
+    network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(5), Counting(), nn.Linear(40, 3))
+    model, other = (Rank1(network, members=2) for _ in range(2))
+    other._tried = True
+    for batch in (SEQUENCES, SEQUENCES[:5], SEQUENCES[:5]):
+        found, expected = ((torch.manual_seed(3), m(batch), torch.rand(1)) for m in (model, other))
+        assert all(torch.equal(*pair) for pair in zip(found[1:], expected[1:], strict=True))
+    assert all(torch.equal(*pair) for pair in zip(model.buffers(), other.buffers(), strict=True))
+    assert model.network[1].training
+    assert Counting.seen == [6, 6, 5, 4, 5, 5, 5]
 
 
 @pytest.mark.parametrize("kind", TRAINED)

@@ -18,7 +18,7 @@ def function_space_kl(
     beta: Tensor,
     max_precision: float,
     smoothing: float = 1e-4,
-    gradient: Literal["partial"] = "partial",
+    gradient: Literal["partial", "total"] = "partial",
 ) -> Tensor:
     """Return the KL at each point, equal to the plain ``function_space_kl`` with α held constant.
 

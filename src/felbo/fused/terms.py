@@ -21,7 +21,7 @@ def nll_and_kl(
     beta: Tensor,
     max_precision: float,
     smoothing: float = 1e-4,
-    gradient: Literal["partial"] = "partial",
+    gradient: Literal["partial", "total"] = "partial",
 ) -> tuple[Tensor, Tensor]:
     """Return the means of NLL and KL, equal to ``cross_entropy`` and ``function_space_kl.mean()``.
 

@@ -39,9 +39,15 @@ class GaussianFactors(nn.Module):
 
 @dataclass
 class Batch:
-    """Number of items that a model runs on, ``None`` if unknown; shared by all of its layers."""
+    """The batch that a model runs on, shared by all of its layers.
+
+    Attributes:
+        items: number of items, ``None`` if unknown.
+        ambiguous: True once a layer saw as many rows in another axis, which may be the batch.
+    """
 
     items: int | None = None
+    ambiguous: bool = False
 
 
 class Rank1Layer(nn.Module):
@@ -117,7 +123,10 @@ class Rank1Layer(nn.Module):
                 f"Expected inputs [B, channels, ...] with {self.spatial_dims + 2} axes, "
                 f"got shape {tuple(x.shape)}."
             )
-        if not torch.compiler.is_compiling() and self.batch.items not in (None, len(x)):
+        if torch.compiler.is_compiling() or self.batch.items is None:
+            return
+        self.batch.ambiguous |= len(x) in x.shape[1:]
+        if len(x) != self.batch.items:
             raise ShapeError(
                 f"A rank-1 layer received {len(x)} rows (shape {tuple(x.shape)}) in a batch of "
                 f"{self.batch.items} items: the network merges another axis into the batch, or "

@@ -22,6 +22,8 @@ from felbo.models._conversion import (
 from felbo.models._location_scale import check_scales
 from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
+from felbo.models.modes import evaluation_mode
+from felbo.random import torch_seed
 
 
 class Rank1(StochasticClassifier):
@@ -37,7 +39,8 @@ class Rank1(StochasticClassifier):
     new factors each time.
 
     The network must keep the batch as the first axis throughout; running one that merges another
-    axis into it, or moves it, raises an error.
+    axis into it, or moves it, raises an error. Where another axis has as many rows as the batch,
+    the first call also runs the network on one item less, in evaluation mode, to tell them apart.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -63,6 +66,7 @@ class Rank1(StochasticClassifier):
     # Its fast path for evaluation reads weights that a rank-1 layer does not have.
     always_training = (nn.TransformerEncoderLayer,)
     draws_weights = True
+    _tried = False
 
     def __init__(
         self,
@@ -133,9 +137,28 @@ class Rank1(StochasticClassifier):
         return torch.stack([layer.kl(self.prior_std) for layer in layers]).sum()
 
     def _run(self, x: Inputs) -> Tensor:
-        if not torch.compiler.is_compiling():
-            self._batch.items = batch_size(x)
-        return run(self.network, x)
+        if torch.compiler.is_compiling():
+            return run(self.network, x)
+        self._batch.items = batch_size(x)
+        logits = run(self.network, x)
+        if self._batch.ambiguous and not self._tried and self._batch.items > 1:
+            self._tried = True
+            self._try_one_item_less(x, self._batch.items)
+        return logits
+
+    def _try_one_item_less(self, x: Inputs, items: int) -> None:
+        """Raise if a layer does not receive as many rows as there are items."""
+        # Evaluation mode, no gradient, generators restored: the network stays as it is.
+        with torch.no_grad(), torch_seed(0), evaluation_mode([self]):
+            self._batch.items = items - 1
+            try:
+                run(self.network, map_tensors(lambda part: part[: items - 1], x))
+            except ShapeError:
+                raise
+            except Exception:  # a network for one batch size only: nothing is known about it
+                return
+            finally:
+                self._batch.items = items
 
     def _every_member(self, copies: Inputs) -> Tensor:
         logits = self._run(copies)
