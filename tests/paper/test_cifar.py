@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -51,6 +52,7 @@ def test_the_paper_preset_is_the_published_protocol():
         "batch_size": 128,
         "members": 5,
         "rank1_members": 4,
+        "precision": "32-true",
     }
 
 
@@ -60,7 +62,7 @@ def test_the_reduced_preset_keeps_data_members_and_batches():
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_two_real_steps_at_full_width(name, eight_images, monkeypatch):
+def test_two_real_steps_at_full_width(name, eight_images, monkeypatch, tmp_path):
     losses = []
     fit = felbo.fit
     monkeypatch.setattr(felbo, "fit", lambda *args, **kw: losses.append(fit(*args, **kw)))
@@ -68,7 +70,7 @@ def test_two_real_steps_at_full_width(name, eight_images, monkeypatch):
     settings["kl_scale"] = 4 / 128  # the weight of a full batch
     model = cifar.build("cifar10", name, 0, settings)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    cifar.train(model, dataset="cifar10", name=name, seed=0, settings=settings)
+    cifar.train(model, tmp_path, dataset="cifar10", name=name, seed=0, settings=settings)
     assert math.isfinite(losses[0].total[0])
     assert losses[0].nll[0] > 0
     assert (losses[0].kl[0] != 0.0) == ("fVI" in name or name in ("Radial", "Rank1", *cifar.DIRECT))
@@ -203,7 +205,8 @@ def handed_to_fit(name, preset, monkeypatch):
     monkeypatch.setattr(felbo, "fit", lambda *args, **kw: seen.update(kw, model=args[0]))
     settings = {**preset, "width": 2, "kl_scale": 1.0}
     model = cifar.build("cifar10", name, 0, settings)
-    cifar.train(model, dataset="cifar10", name=name, seed=3, settings=settings)
+    folder = Path("checkpoints")
+    cifar.train(model, folder, dataset="cifar10", name=name, seed=3, settings=settings)
     return seen
 
 
@@ -225,6 +228,7 @@ def test_optimiser_and_weight_decay(name, decay, eight_images, monkeypatch):
     assert isinstance(optimizer, torch.optim.SGD)
     groups = optimizer.param_groups
     assert [g["momentum"] for g in groups] == [0.9] * len(groups)
+    assert [g["nesterov"] for g in groups] == [False] * len(groups)
     assert [g["lr"] for g in groups] == [0.1] * len(groups)
     decays = {id(p): g["weight_decay"] for g in groups for p in g["params"]}
     assert len(decays) == len(list(seen["model"].parameters()))
@@ -233,6 +237,8 @@ def test_optimiser_and_weight_decay(name, decay, eight_images, monkeypatch):
         assert decays[id(parameter)] == (0.0 if factor else decay)
     assert seen["batch_size"] == 128
     assert seen["seed"] == 3
+    assert seen["checkpoint"] == Path("checkpoints")
+    assert seen["fabric"].strategy.precision.precision == "32-true"
     assert seen["augment"] is felbo.data.augmentation.random_crop_flip
 
 
@@ -273,6 +279,41 @@ def test_the_reduced_preset_has_one_cycle_per_step(eight_images, monkeypatch):
     assert steps[:9] == pytest.approx([steps[0]] * 9)  # straight up
     assert steps[11:] == pytest.approx([steps[20]] * 28)  # straight down
     assert steps[0] > 0 > steps[20]
+
+
+@pytest.mark.parametrize("epochs", [3, 4, 5])
+def test_one_cycle_of_very_few_steps_reaches_its_top(epochs, eight_images, monkeypatch):
+    found = rates(handed_to_fit("MAP", {**cifar.CPU, "epochs": epochs}, monkeypatch), epochs - 1)
+    assert max(found) == pytest.approx(0.2)
+
+
+def test_mixed_precision_trains_float32_weights(eight_images, monkeypatch, tmp_path):
+    found = {}
+    for precision in ("32-true", "bf16-mixed"):
+        settings = {
+            **cifar.SMOKE,
+            "kl_scale": 1.0,
+            "precision": precision,
+            "train_size": 8,
+            "epochs": 3,
+        }
+        model = cifar.build("cifar10", "MAP fVI", 0, settings)
+        cifar.train(
+            model,
+            tmp_path / precision,
+            dataset="cifar10",
+            name="MAP fVI",
+            seed=0,
+            settings=settings,
+        )
+        found[precision] = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert found["bf16-mixed"].dtype == torch.float32
+    full, mixed = found.values()
+    assert not torch.equal(full, mixed)
+    start = torch.cat(
+        [p.detach().flatten() for p in cifar.build("cifar10", "MAP fVI", 0, settings).parameters()]
+    )
+    assert (mixed - full).norm() < 0.5 * (full - start).norm()
 
 
 def test_conventional_ensembles_are_map_cells_of_other_seeds(monkeypatch):

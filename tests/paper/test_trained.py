@@ -1,5 +1,9 @@
 """Trained weights are read again only if settings and code are those that made them."""
 
+import time
+from threading import Thread
+
+import pytest
 import torch
 
 import felbo
@@ -11,19 +15,19 @@ def build():
     return felbo.MAP(felbo.networks.mlp(2, (), 2))
 
 
-def to_ones(model):
+def to_ones(model, checkpoints):
     with torch.no_grad():
         for weight in model.parameters():
             weight.fill_(1.0)
 
 
-def to_twos(model):
+def to_twos(model, checkpoints):
     with torch.no_grad():
         for weight in model.parameters():
             weight.fill_(2.0)
 
 
-def refuse(model):
+def refuse(*args):
     raise AssertionError("trained again")
 
 
@@ -61,3 +65,55 @@ def test_a_damaged_file_is_replaced(tmp_path):
         path = tmp_path / "trained" / "map.safetensors"
         path.write_bytes(path.read_bytes()[:40])
         assert weights(trained("map", {}, build, to_twos)) == [2.0] * 6
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoints(tmp_path):
+    seen = []
+
+    def stop(model, checkpoints):
+        checkpoints.mkdir()
+        (checkpoints / "half").touch()
+        raise KeyboardInterrupt
+
+    def go_on(model, checkpoints):
+        seen.extend(path.name for path in checkpoints.glob("*"))
+
+    stamp = {"rate": 0.1}
+    with keeping_weights_in(tmp_path):
+        with pytest.raises(KeyboardInterrupt):
+            trained("map", stamp, build, stop)
+        left = [path for path in (tmp_path / "trained").iterdir() if path.is_dir()]
+        assert len(left) == 1
+        trained("map", {"rate": 0.2}, build, go_on)  # of other settings: not its checkpoints
+    assert seen == []
+    assert left[0].exists()
+
+
+def test_checkpoints_are_deleted_when_the_weights_are_kept(tmp_path):
+    def train(model, checkpoints):
+        checkpoints.mkdir()
+
+    with keeping_weights_in(tmp_path):
+        trained("map", {}, build, train)
+    assert [path for path in (tmp_path / "trained").iterdir() if path.is_dir()] == []
+
+
+def test_a_second_cell_waits_for_the_weights_of_the_first(tmp_path):
+    trainings, models = [], []
+
+    def slow(model, checkpoints):
+        trainings.append(len(trainings))
+        time.sleep(0.3)
+        to_ones(model, checkpoints)
+
+    def cell():
+        with keeping_weights_in(tmp_path):
+            models.append(trained("map", {}, build, slow))
+
+    threads = [Thread(target=cell) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert trainings == [0]
+    assert [weights(model) for model in models] == [[1.0] * 6] * 2
