@@ -43,9 +43,15 @@ def test_the_rule_is_on_the_mean_over_the_data_sets(nats, points, allowed):
     assert offer[:2] == ("recommended", 0.05)
     assert offer[2:] == pytest.approx((nats, points, -2.0))
     assert offer.allowed == allowed
-    assert [claim.holds for claim in mixtures.claims(summaries("recommended", nats, points, -2.0))]
+    (claim,) = mixtures.claims(summaries("recommended", nats, points, -2.0))
+    assert claim.holds == allowed
 
 
 def test_a_mixture_that_misses_a_data_set_is_not_on_offer():
     rows = [s for s in summaries("recommended", 0.0, 0.0, -2.0) if "digits" not in s.model]
     assert mixtures.offers(rows) == []
+
+
+def test_the_figure_is_drawn(tmp_path):
+    mixtures.draw(summaries("recommended", 0.01, 0.0, -2.0), str(tmp_path / "mixtures"))
+    assert (tmp_path / "mixtures.png").stat().st_size > 5000

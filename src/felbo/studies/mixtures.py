@@ -29,16 +29,10 @@ from felbo.measurement import (
 from felbo.objectives.everywhere import DATA_STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
-from felbo.report import draw_curves
+from felbo.report.style import PALETTE, new_figure, save
 from felbo.studies.strengths import IMAGES, data_of, model_of
 
 NONE = "cross-entropy"
-METRICS = ("log_likelihood", "accuracy", "unforeseen")
-LABELS = {
-    "log_likelihood": "log-likelihood on held-out data",
-    "accuracy": "accuracy on held-out data (%)",
-    "unforeseen": "log-likelihood at unforeseen points",
-}
 DATASETS = (*IMAGES, "digits")
 MAX_NATS, MAX_POINTS = 0.02, 0.3
 
@@ -148,16 +142,22 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
 
 
 def draw(summaries: Sequence[Summary], stem: str) -> None:
-    """Draw price and gain over the strength, one line per data set and mixture."""
-    draw_curves(
-        [s for s in summaries if s.shift > 0],
-        stem,
-        metrics=METRICS,
-        xlabel="strength of the prior elsewhere",
-        title="Points elsewhere for images: price on held-out data, and what they buy",
-        xscale="log",
-        labels=LABELS,
-    )
+    """Draw the price of every offer against what it buys, with the limit of the rule."""
+    figure, axes = new_figure(figsize=(6.0, 3.6), layout="constrained")
+    found = offers(summaries)
+    for colour, mixture in zip(PALETTE, mixtures(), strict=False):
+        own = [offer for offer in found if offer.mixture == mixture]
+        nats, bought = [o.nats for o in own], [o.unforeseen for o in own]
+        axes.plot(nats, bought, "o-", color=colour, label=mixture)
+        for offer in own:
+            axes.annotate(
+                f" {offer.strength:g}", (offer.nats, offer.unforeseen), va="bottom", fontsize=8
+            )
+    axes.axvline(MAX_NATS, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("log-likelihood lost on held-out data (nats)")
+    axes.set_ylabel("log-likelihood at unforeseen points")
+    axes.legend(frameon=False)
+    save(figure, stem)
 
 
 def _settings(size: int, epochs: int, small_epochs: int, *strengths: float) -> dict[str, Any]:
