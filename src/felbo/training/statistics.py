@@ -39,7 +39,7 @@ class RunningStatistics:
     def put_back(self, values: Sequence[Tensor]) -> None:
         """Restore values returned by :meth:`copy`."""
         kept = list(values)
-        copies = [*kept.pop(0).split(self.sizes)] if self.vectors else []
+        copies = [*torch.split(kept.pop(0), self.sizes)] if self.vectors else []
         copies += [*kept.pop().unbind()] if self.scalars else []
         for buffer, copy in zip(self.buffers, copies, strict=True):
             buffer.copy_(copy)
