@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from felbo import FunctionSpaceELBO, UniformPrior, fit
 from felbo.models import (
     MAP,
     ConcentrationNetwork,
@@ -154,6 +155,17 @@ def test_probabilities_as_outputs_warn_once(training, dtype):
     assert "outputs of the network in this MAP are probabilities" in message
     assert not warned(MAP(mlp(2, (), 3)), torch.randn(5, 2))
     assert not warned(MAP(nn.LogSoftmax(-1)), torch.randn(5, 2))
+
+
+def test_a_hidden_softmax_is_noticed_before_a_weight_moves():
+    model, x = MAP(Normalised()), torch.randn(64, 2)
+    before = [parameter.clone() for parameter in model.parameters()]
+    objective = FunctionSpaceELBO(UniformPrior(3), 64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="leave out the network's last softmax"):
+            fit(model, objective, (x, torch.arange(64) % 3), epochs=1, progress=False)
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), before, strict=True))
 
 
 @pytest.mark.parametrize(
