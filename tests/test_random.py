@@ -22,6 +22,14 @@ def test_one_seed_repeats_python_numpy_and_torch():
     assert all(a != b for a, b in zip(draws(), first, strict=True))
 
 
+def test_torch_seed_gives_the_numbers_of_manual_seed():
+    for seed in (0, 12345, 2**40, -1):
+        torch.manual_seed(seed)
+        expected = torch.rand(3)
+        with torch_seed(seed):
+            assert torch.equal(torch.rand(3), expected)
+
+
 def test_torch_seed_repeats_inside_and_leaves_the_outer_stream_alone():
     torch.manual_seed(3)
     expected = torch.rand(4)

@@ -43,7 +43,12 @@ def torch_seed(seed: int | None) -> Iterator[None]:
         yield
         return
     with _generators_in_use, torch.random.fork_rng():
-        torch.manual_seed(seed)
+        if torch.accelerator.is_available():
+            torch.manual_seed(seed)
+        else:
+            # The same numbers, without the call stack that torch collects for a device that may
+            # come later: 0.3 ms, as much as a small network takes for a batch.
+            torch.default_generator.manual_seed(seed)
         yield
 
 

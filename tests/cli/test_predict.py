@@ -108,6 +108,9 @@ def test_unseen_categories_are_predicted_and_told(run, new, tmp_path):
     _, result = predicted(run, tmp_path / "new.csv", tmp_path)
     assert "'colour': 50 rows hold values that were not there in training" in result.stderr
     assert "'violet'" in result.stderr
+    new.head(1).assign(colour="violet").to_csv(tmp_path / "one.csv", index=False)
+    _, result = predicted(run, tmp_path / "one.csv", tmp_path)
+    assert "'colour': 1 row holds values that were not there" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,13 @@ def test_labels_of_any_type_come_back(labels):
     assert classifier.predict(X).dtype == labels.dtype
 
 
+def test_rows_without_a_label_are_named():
+    labels = NAMES.astype(object)
+    labels[:7] = None
+    with pytest.raises(felbo.errors.DataError, match="y holds None in 7 of 90 rows"):
+        quick().fit(X, labels)
+
+
 @pytest.mark.filterwarnings("ignore:kl_weight")  # a strong prior on the data is meant
 def test_a_forest_as_prior_is_asked_in_the_units_of_the_table():
     rows, labels = make_moons(200, noise=0.2, random_state=0)

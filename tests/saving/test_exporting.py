@@ -1,6 +1,7 @@
 """Exported models give what the original predicts, for any number of inputs."""
 
 import builtins
+import logging
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def run(path, x):
     return session.run(None, {"x": x.numpy()})
 
 
+@pytest.fixture
+def remarks():
+    """Warnings that torch logs while it writes ONNX, such as of packages that it could use."""
+    found = []
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger("torch.onnx")
+    handler.emit = lambda record: found.append(record.getMessage())
+    logger.addHandler(handler)
+    yield found
+    logger.removeHandler(handler)
+
+
 # Seconds for each: one file of either kind in every run, the other models in the slow one. ONNX
 # starts from the same graph.
 QUICK = [("MeanField", "pt2"), ("Ensemble", "onnx")]
@@ -50,9 +62,12 @@ SLOW = [*((name, "pt2") for name in MODELS if name != "MeanField"), ("MCDropout"
 @pytest.mark.parametrize(
     ("name", "suffix"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 )
-def test_other_inputs_in_other_numbers_give_what_the_model_predicts(name, suffix, tmp_path):
+def test_other_inputs_in_other_numbers_give_what_the_model_predicts(
+    name, suffix, tmp_path, remarks
+):
     model = MODELS[name]()
     path = felbo.export(model, tmp_path / f"model.{suffix}", X[:2], num_data=50, seed=5)
+    assert remarks == []
     probs, epistemic = run(path, 2 * X)
     expected = felbo.predict(model, 2 * X, num_data=50, seed=5)
     np.testing.assert_allclose(probs, expected.probs, atol=1e-5)

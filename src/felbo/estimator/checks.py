@@ -49,6 +49,12 @@ def checked_labels(y: Any, X: Any) -> Array:
     if y is None:
         raise DataError("A classifier requires y to be passed, but the target y is None.")
     labels = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
+    missing = sum(label is None for label in labels) if labels.dtype == object else 0
+    if missing:
+        raise DataError(
+            f"y holds None in {missing} of {len(labels)} rows: leave rows without a label out, or "
+            "give them one."
+        )
     check_classification_targets(labels)
     check_consistent_length(X, labels)
     return np.asarray(labels)

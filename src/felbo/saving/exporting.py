@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,11 +148,29 @@ def _onnx_file(program: Any) -> bytes:
             f"ONNX needs the package {error.name}: pip install 'felbo[onnx]'."
         ) from error
     names = ["probabilities", "epistemic"]
-    made = torch.onnx.export(
-        program, dynamo=True, input_names=["x"], output_names=names, verbose=False
-    )
+    with _without_remarks("torch.onnx"):
+        made = torch.onnx.export(
+            program, dynamo=True, input_names=["x"], output_names=names, verbose=False
+        )
     assert made is not None
     return bytes(made.model_proto.SerializeToString())
+
+
+@contextmanager
+def _without_remarks(name: str) -> Iterator[None]:
+    """Context manager: keep warnings of a package to itself, such as of others it could use.
+
+    What an export is worth is seen by comparing the file with the model.
+    """
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _run(suffix: str, content: bytes, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -40,8 +40,9 @@ class Unseen:
             if counts:
                 shown = ", ".join(repr(value) for value, _ in counts.most_common(SHOWN))
                 more = " …" if len(counts) > SHOWN else ""
+                rows = "1 row holds" if counts.total() == 1 else f"{counts.total()} rows hold"
                 found.append(
-                    f"Column {name!r}: {counts.total()} rows hold values that were not there in "
-                    f"training ({shown}{more}); they count as none of the known ones."
+                    f"Column {name!r}: {rows} values that were not there in training "
+                    f"({shown}{more}); they count as none of the known ones."
                 )
         return found
