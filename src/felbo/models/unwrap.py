@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from felbo.errors import InputTypeError
 from felbo.models.base import StochasticClassifier
 
 
@@ -26,7 +27,7 @@ def unwrap(model: nn.Module) -> StochasticClassifier:
     if isinstance(model, StochasticClassifier):
         return model
     if not isinstance(model, nn.Module):
-        raise TypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
+        raise InputTypeError(f"Expected a stochastic classifier, got {type(model).__name__}.")
     found = [part for part in model.modules() if isinstance(part, StochasticClassifier)]
     # A classifier may hold another one, as Tempered does; the outer one comes first.
     inside = set(found[0].modules()) - {found[0]} if found else set()
@@ -35,10 +36,10 @@ def unwrap(model: nn.Module) -> StochasticClassifier:
         return found[0]
     if found:
         kinds = ", ".join(type(part).__name__ for part in found)
-        raise TypeError(
+        raise InputTypeError(
             f"{type(model).__name__} holds {len(found)} stochastic classifiers ({kinds}): pass one."
         )
-    raise TypeError(
+    raise InputTypeError(
         f"{type(model).__name__} is a plain network with one prediction per input. Wrap it first, "
         "for instance as felbo.MAP(network)."
     )
