@@ -18,7 +18,6 @@ from felbo.objectives.checks import (
     CheckedLabels,
     check_choice,
     check_count,
-    check_model,
     check_prior,
     check_weight,
     warn_if_flat,
@@ -192,10 +191,9 @@ class FunctionSpaceELBO(Objective):
 
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        check_model(model)
+        shard = sharded(model)
         points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
-        shard = sharded(model)
         if shard is not None and self.gradient == "partial":
             return loss_over_members(self, shard, model, x, y, points, SMALLEST)
         # One pass, so that each draw is the same function in the NLL and in every KL.
@@ -239,9 +237,7 @@ class FunctionSpaceELBO(Objective):
             ``[S]`` in the precision of the logits.
         """
         beta, cap = self.prior_at(points, prior, logits)
-        kl: Callable[..., Tensor] = function_space_kl
-        if self.uses_fused(logits):
-            kl = fused.function_space_kl
+        kl = fused.function_space_kl if self.uses_fused(logits) else function_space_kl
         return kl(logits, beta, cap, self.smoothing, self.gradient)
 
     def prior_at(self, points: Inputs, prior: Prior | None, logits: Tensor) -> tuple[Tensor, float]:
