@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-CONFTEST = Path(__file__).with_name("conftest.py")
+HOOKS = Path(__file__).with_name("skips.py")
 
 TESTS = """
 import pytest
@@ -27,7 +27,7 @@ def test_fine():
 
 
 def test_skips_fail_unless_data_are_absent(pytester):
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    pytester.makeconftest(HOOKS.read_text(encoding="utf-8"))
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1, errors=1, skipped=1, xfailed=1)
@@ -35,7 +35,7 @@ def test_skips_fail_unless_data_are_absent(pytester):
 
 
 def test_a_module_that_skips_itself_fails(pytester):
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    pytester.makeconftest(HOOKS.read_text(encoding="utf-8"))
     pytester.makepyfile("import pytest\npytest.importorskip('no_such_package')")
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(errors=1)

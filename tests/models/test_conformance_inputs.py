@@ -161,7 +161,8 @@ def test_autocast(kind, network):
         torch.manual_seed(1)
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             draws.append(model(X).float())
-    assert not torch.equal(*draws)
+    # Laplace linearises in full precision.
+    assert torch.equal(*draws) == (kind == "SubnetworkLaplace")
     # The bfloat16 mantissa has 8 bits; dropout draws its masks in another order there.
     if kind != "MCDropout":
         assert (draws[0] - draws[1]).abs().max() < 0.05 * draws[1].abs().max()

@@ -266,11 +266,10 @@ class FunctionSpaceELBO(Objective):
     def weight_of_kl(self, batch: Tensor) -> float:
         """Return the weight of the KL for logits ``[M, B, K]`` of the batch."""
         _, items, classes = batch.shape
-        if torch.is_grad_enabled():  # a larger batch in validation is no training step
-            self.full_batch = max(self.full_batch, items)
-        weight = self.kl_weight
-        if weight == "batch":
-            weight = 1.0 / (self.batch_size or self.full_batch or items)
+        # A larger batch in validation is no training step.
+        self.full_batch = max(self.full_batch, items if torch.is_grad_enabled() else 0)
+        size = self.batch_size or self.full_batch or items
+        weight = 1.0 / size if self.kl_weight == "batch" else self.kl_weight
         if not self._warned and items > 1:  # a single item may be the rest of a training set
             self._warned = True
             on_batch = sum(term.weight for term in self.terms if term.measurement.includes_batch)

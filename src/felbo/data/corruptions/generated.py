@@ -87,14 +87,7 @@ def check_limit(limit: int | None, available: int) -> int:
 
 
 def check_dataset(name: str) -> None:
-    """Raise ValueError for a data set that is not in the benchmark.
-
-    Example:
-        >>> check_dataset("mnist")
-        Traceback (most recent call last):
-        ...
-        ValueError: Expected cifar10 or cifar100, whose corruptions are published, but got 'mnist'.
-        Corrupt other images with felbo.data.corrupt.
+    """Raise SettingError for a data set that is not in the benchmark.
     """
     if name not in FOLDERS:
         raise SettingError(

@@ -42,14 +42,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 
 def check_names(corruption: str, severity: int) -> None:
-    """Raise ValueError for a corruption or a severity that the benchmark does not have.
-
-    Example:
-        >>> check_names("gausian_noise", 1)
-        Traceback (most recent call last):
-        ...
-        ValueError: Expected a corruption out of felbo.data.CORRUPTIONS, but got 'gausian_noise'.
-        Did you mean 'gaussian_noise'?
+    """Raise SettingError for a corruption or a severity that the benchmark does not have.
     """
     if corruption not in CORRUPTIONS:
         near = get_close_matches(str(corruption).lower(), CORRUPTIONS, n=1)
