@@ -87,8 +87,7 @@ def check_limit(limit: int | None, available: int) -> int:
 
 
 def check_dataset(name: str) -> None:
-    """Raise SettingError for a data set that is not in the benchmark.
-    """
+    """Raise SettingError for a data set that is not in the benchmark."""
     if name not in FOLDERS:
         raise SettingError(
             f"Expected {' or '.join(FOLDERS)}, whose corruptions are published, but got {name!r}. "

@@ -42,8 +42,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 
 def check_names(corruption: str, severity: int) -> None:
-    """Raise SettingError for a corruption or a severity that the benchmark does not have.
-    """
+    """Raise SettingError for a corruption or a severity that the benchmark does not have."""
     if corruption not in CORRUPTIONS:
         near = get_close_matches(str(corruption).lower(), CORRUPTIONS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(CORRUPTIONS)}."
