@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from felbo.cli import app
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
+from felbo.training import TrainingInterrupted
 
 FELBO = [sys.executable, "-c", "from felbo.cli import app; app()"]
 
@@ -78,3 +80,22 @@ def test_a_request_that_a_study_cannot_meet_is_an_error_of_usage(options, messag
     result = CliRunner().invoke(app, ["reproduce", "digits", *options, *folders])
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("flag", [None, "bf16-mixed"])
+def test_an_interrupted_experiment_goes_on_by_itself(flag, monkeypatch):
+    def interrupt(*_, **__):
+        raise TrainingInterrupted("SIGTERM: saved.", Path("checkpoint"))
+
+    monkeypatch.setattr("felbo.paper.reproduce", interrupt)
+    options = ["--precision", flag] if flag else []
+    ended = CliRunner().invoke(app, ["reproduce", "corrupted-cifar10", *options])
+    assert ended.exit_code == 130
+    assert "SIGTERM: saved." in ended.output
+    assert "--resume" not in ended.output
+
+
+def test_an_experiment_without_a_precision_refuses_one():
+    ended = CliRunner().invoke(app, ["reproduce", "hypercube", "--precision", "bf16-mixed"])
+    assert ended.exit_code == 2
+    assert "has no setting 'precision'" in ended.output

@@ -30,7 +30,9 @@ class _Commands(TyperGroup):
                 raise
             raise _refusal(str(error), FIXABLE) from error
         except TrainingInterrupted as error:
-            raise _refusal(f"{error} With --resume.", INTERRUPTED) from error
+            # Experiments go on by themselves.
+            hint = " With --resume." if ctx.invoked_subcommand == "train" else ""
+            raise _refusal(f"{error}{hint}", INTERRUPTED) from error
         except Exception as error:
             # Errors of usage and the end of a command have handlers of their own.
             if ctx.params.get("debug") or _is_of_the_framework(error):
