@@ -47,12 +47,12 @@ class Row:
         return self.ratio <= limit if self.goal.startswith("≤") else self.ratio >= limit
 
 
-def seconds(side: Side, number: int, clock: Callable[[], float] = time.perf_counter) -> float:
+def seconds(side: Side, number: int) -> float:
     """Return the mean duration of ``number`` calls."""
-    start = clock()
+    start = time.perf_counter()
     for _ in range(number):
         side()
-    return (clock() - start) / number
+    return (time.perf_counter() - start) / number
 
 
 def compare(
@@ -66,7 +66,6 @@ def compare(
     number: int = 20,
     theirs_number: int | None = None,
     note: str = "",
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Row:
     """Measure both sides alternately and return their ratio.
 
@@ -80,8 +79,6 @@ def compare(
         number: calls per measurement.
         theirs_number: calls per measurement of the baseline, if it is much slower.
         note: of the row.
-        clock: gives seconds; ``time.process_time`` leaves out what other programs do, which decides
-            where the sides are nearly equal, but counts the time of all threads.
     """
     pairs = []
     for index in range(rounds + 1):
@@ -91,7 +88,7 @@ def compare(
         ]
         # The second side finds warmer caches: alternate the order.
         order = sides if index % 2 else sides[::-1]
-        timed = {name: seconds(side, n, clock) for name, side, n in order}
+        timed = {name: seconds(side, n) for name, side, n in order}
         pairs.append((timed["ours"], timed["theirs"]))
     pairs = pairs[1:]
     smaller_is_better = goal.startswith("≤")

@@ -1,6 +1,6 @@
 """Which points elsewhere and which strength for images: price on the data against what it buys.
 
-The criterion, set down before the first run. A mixture may be as strong as the rule of
+The criterion (docs/elsewhere.md says how it was kept). A mixture may be as strong as the rule of
 :mod:`felbo.studies.strengths` allows: it costs at most 0.02 nats and 0.3 points in the mean over
 the data sets. Of the mixtures and strengths that it allows, the best is the one with the highest
 log-likelihood at points that none of them is made of, :class:`felbo.measurement.RandomConvolution`
