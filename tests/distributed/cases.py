@@ -4,8 +4,11 @@ Run as a script in each of several processes, which torchrun's variables describ
 results to a file: ``python cases.py FOLDER [member_ranks]``.
 """
 
+import itertools
 import os
+import signal
 import sys
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +19,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import felbo
 from felbo.distributed import Grid, ShardedEnsemble
+from felbo.errors import CheckpointWriteError, DamagedCheckpointWarning
 from felbo.networks import mlp
+from felbo.training import Checkpoint, resuming
 
 TIMEOUT = timedelta(seconds=60)
 ALL = ("data_", "members_", "statistics_")
@@ -220,7 +225,6 @@ def failures(fabric, grid):
         "sampler": lambda: trained(
             felbo.MAP(network()), fabric, given=DataLoader(TensorDataset(x, y), 16, sampler=sampler)
         ),
-        "checkpoint": lambda: trained(felbo.MAP(network()), fabric, checkpoint="folder"),
         "one process": lambda: trained(dropping, None),
         "few members": lambda: ShardedEnsemble(network, 1, grid),
         "inputs": lambda: trained(dropping, fabric, augment=differing),
@@ -239,6 +243,126 @@ def failures(fabric, grid):
     found["dropout"] = trained(dropping, fabric, elbo(measurement=felbo.measurement.Box()))
     found["dropout"] = found["dropout"]["history"]
     return found
+
+
+class KilledError(Exception):
+    """In place of a kill, in a process that goes on to the next case."""
+
+
+class Resumed:
+    """Trainings that are interrupted and started again.
+
+    Args:
+        fabric: of several processes.
+        grid: divides ensembles.
+        folder: of all processes.
+    """
+
+    def __init__(self, fabric, grid, folder):
+        self.fabric, self.grid, self.folder = fabric, grid, folder
+        self.first, self.last = fabric.global_rank == 0, fabric.global_rank == 1
+
+    def results(self):
+        names = [name for name in dir(self) if name.startswith(("goes_on_", "stops_"))]
+        return {name: getattr(self, name)(self.folder / name) for name in names}
+
+    def trained(self, checkpoint=None, dropout=True, at=None, action=None):
+        """Train; ``action`` is called at step ``at``, in the middle of an epoch."""
+        felbo.seed_everything(0)
+        steps = itertools.count()
+
+        def augment(x):
+            if next(steps) == at:
+                action()
+            return x
+
+        drops = felbo.MCDropout(network(), rate=0.3)
+        model = drops if dropout else ShardedEnsemble(network, 3, self.grid)
+        folder = None if checkpoint is None else Checkpoint(checkpoint, seconds=0.0)
+        objective = elbo(measurement=felbo.measurement.Box())
+        options = {"checkpoint": folder, "augment": augment, "epochs": 3}
+        return trained(model, self.fabric, objective, **options)["weights"]
+
+    def error_of(self, **settings):
+        try:
+            self.trained(**settings)
+        except BaseException as error:
+            return type(error).__name__, str(error)
+
+    def killed(self, folder, **settings):
+        def kill():
+            raise KilledError
+
+        assert self.error_of(checkpoint=folder, at=6, action=kill, **settings)[0] == "KilledError"
+
+    def both(self, folder, **settings):
+        """Return the weights of a training that goes on, and of one without interruption."""
+        return self.trained(folder, **settings), self.trained(**settings)
+
+    def newest(self, folder):
+        return sorted((folder / f"process-{self.fabric.global_rank}").glob("checkpoint-*"))[-1]
+
+    def goes_on_data_parallel(self, folder):
+        self.killed(folder)
+        return self.both(folder)
+
+    def goes_on_member_parallel(self, folder):
+        self.killed(folder, dropout=False)
+        return self.both(folder, dropout=False)
+
+    def goes_on_killed_while_saving(self, folder):
+        """The first process has not written its last checkpoint, and the other one has."""
+        self.killed(folder)
+        if self.first:
+            self.newest(folder).unlink()
+        return self.both(folder)
+
+    def goes_on_damaged(self, folder):
+        self.killed(folder)
+        if self.last:
+            path = self.newest(folder)
+            path.write_bytes(path.read_bytes()[:-9])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamagedCheckpointWarning)
+            return self.both(folder)
+
+    def goes_on_after_a_signal(self, folder):
+        def send():
+            if self.last:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        kind, said = self.error_of(checkpoint=folder, at=6, action=send)
+        assert kind == "TrainingInterrupted", said
+        assert said.startswith("SIGTERM" if self.last else "A signal to another process")
+        return self.both(folder)
+
+    def stops_at_a_full_disk(self, folder):
+        """Of one process: the other one does not wait for it."""
+
+        def fill():
+            if self.last:
+                resuming.CheckpointFolder.save = full
+
+        def full(*_):
+            raise CheckpointWriteError("No space left on device.")
+
+        save = resuming.CheckpointFolder.save
+        try:
+            return self.error_of(checkpoint=folder, at=6, action=fill)
+        finally:
+            resuming.CheckpointFolder.save = save
+
+    def stops_without_a_common_checkpoint(self, folder):
+        self.killed(folder)
+        if self.last:
+            for path in (folder / "process-1").glob("checkpoint-*"):
+                path.unlink()
+        return self.error_of(checkpoint=folder)
+
+    def stops_in_a_folder_of_one_process(self, folder):
+        folder.mkdir(exist_ok=True)
+        (folder / "checkpoint-00000000.safetensors").touch()
+        return self.error_of(checkpoint=folder)
 
 
 def messages(fabric, grid):
@@ -264,7 +388,8 @@ def messages(fabric, grid):
     return sizes
 
 
-def main(folder, member_ranks=None):
+def launched():
+    """Return the Fabric of the processes that torchrun's variables describe."""
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
 
@@ -273,12 +398,18 @@ def main(folder, member_ranks=None):
     devices = int(os.environ["LOCAL_WORLD_SIZE"])
     fabric = Fabric(accelerator="cpu", devices=devices, strategy=strategy)
     fabric.launch()
+    return fabric
+
+
+def main(folder, member_ranks=None):
+    fabric = launched()
     grid = Grid(member_ranks, timeout=TIMEOUT)
     kind = Cases if grid.data_ranks > 1 else MemberCases
     wanted = ALL if member_ranks is None else ("members_", "statistics_of_members")
     found = kind(fabric, grid).results(*wanted)
     if member_ranks is None:
         found["failures"] = failures(fabric, grid)
+        found["resumed"] = Resumed(fabric, grid, Path(folder)).results()
         found["messages"] = messages(fabric, grid)
     torch.save(found, Path(folder) / f"{fabric.global_rank}.pt")
 

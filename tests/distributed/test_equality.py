@@ -1,6 +1,7 @@
 """Trainings of several processes end where that of one process ends."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -25,6 +26,12 @@ def free_port():
 
 def run(folder, world, *arguments):
     """Run the script in ``world`` processes and return what each has written."""
+    wait_for(start(folder, world, SCRIPT, *arguments), folder)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
+
+
+def start(folder, world, script, *arguments):
+    """Start a script in ``world`` processes."""
     port = free_port()
     started = []
     for rank in range(world):
@@ -40,11 +47,10 @@ def run(folder, world, *arguments):
             "OMP_NUM_THREADS": 1,
         }
         environment = os.environ | {name: str(value) for name, value in variables.items()}
-        command = [sys.executable, str(SCRIPT), str(folder), *map(str, arguments)]
+        command = [sys.executable, str(script), str(folder), *map(str, arguments)]
         log = (folder / f"{rank}.log").open("wb")
         started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-    wait_for(started, folder)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
+    return started
 
 
 def wait_for(started, folder):
@@ -139,7 +145,6 @@ def test_a_loss_that_is_not_finite_in_one_process_stops_both(two):
     [
         ("small batch", "SettingError", "A batch of 1 items cannot be divided among 2 processes"),
         ("sampler", "SettingError", "an ordinary sampler in place of the DistributedSampler"),
-        ("checkpoint", "SettingError", "checkpoint works in one process"),
         ("one process", "SettingError", "pass fabric="),
         ("few members", "SettingError", "1 members for 2 processes"),
         ("inputs", "DataError", "must have the same inputs"),
@@ -152,6 +157,50 @@ def test_what_cannot_be_right_is_refused_by_every_process(two, name, kind, said)
     for found in two:
         assert found["failures"][name][0] == kind
         assert said in found["failures"][name][1]
+
+
+@pytest.mark.parametrize("name", [n for n in dir(cases.Resumed) if n.startswith("goes_on_")])
+def test_an_interrupted_training_ends_with_the_weights_of_one_that_was_not(two, name):
+    for found in two:
+        went_on, whole = found["resumed"][name]
+        assert torch.equal(went_on, whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("at_a_full_disk", "Another process could not save its part", "No space left"),
+        ("without_a_common_checkpoint", "no checkpoint in common", "no checkpoint in common"),
+        ("in_a_folder_of_one_process", "a training in one process", "a training in one process"),
+    ],
+)
+def test_processes_that_cannot_save_or_go_on_stop_together(two, name, first, second):
+    for found, said in zip(two, (first, second), strict=True):
+        assert said in found["resumed"][f"stops_{name}"][1]
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_at_any_instant(tmp_path):
+    script = Path(cases.__file__).with_name("killed.py")
+    instants = random.Random(time.time())
+    ended = []
+    for name, kills in {"whole": 0, "killed": 6}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for _ in range(kills):
+            started = start(folder, 2, script)
+            begun = time.monotonic()
+            while not list(folder.glob("checkpoints/process-1/checkpoint-*")):
+                assert time.monotonic() < begun + SECONDS
+                time.sleep(0.05)
+            time.sleep(instants.uniform(0, 6))
+            for process in instants.sample(started, 2):  # the other one may go on for a while
+                process.kill()
+                process.wait()
+        wait_for(start(folder, 2, script), folder)
+        ended.append([torch.load(folder / f"{rank}.pt") for rank in range(2)])
+    for whole, killed in zip(*ended, strict=True):
+        assert torch.equal(whole, killed)
 
 
 @pytest.mark.slow

@@ -365,6 +365,12 @@ def test_a_second_training_in_the_folder_is_refused(tmp_path):
     simple(tmp_path)  # the lock is released
 
 
+def test_the_folder_of_several_processes_is_refused(tmp_path):
+    (tmp_path / "process-1").mkdir()
+    with pytest.raises(CheckpointError, match="Start it in as many"):
+        simple(tmp_path)
+
+
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
     whole = simple(tmp_path / "whole")
     real = os.fsync

@@ -99,13 +99,8 @@ class CheckpointFolder:
         """
         files = self.files()
         self._number = 1 + max(map(_number, files), default=-1)
-        for path in reversed(files):
-            try:
-                return (path, *read(path))
-            except (SavedFileError, OSError) as error:
-                warnings.warn(
-                    f"The checkpoint is left out: {error}", DamagedCheckpointWarning, stacklevel=2
-                )
+        for found in self._undamaged():
+            return found
         if files:
             raise CheckpointError(
                 f"All checkpoints in {self.path} are damaged. Delete the folder to train from the "
@@ -113,13 +108,36 @@ class CheckpointFolder:
             )
         return None
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of the undamaged checkpoints."""
+        return [_number(path) for path, *_ in self._undamaged()]
+
+    def take(self, number: int) -> tuple[Path, dict[str, Any], dict[str, Tensor]]:
+        """Return the checkpoint of a number; the next one is written over those after it."""
+        self._number = number + 1
+        path = self._path(number)
+        return (path, *read(path))
+
+    def _undamaged(self) -> Iterator[tuple[Path, dict[str, Any], dict[str, Tensor]]]:
+        """Yield the undamaged checkpoints, newest first, and report the others."""
+        for path in reversed(self.files()):
+            try:
+                yield (path, *read(path))
+            except (SavedFileError, OSError) as error:
+                warnings.warn(
+                    f"The checkpoint is left out: {error}", DamagedCheckpointWarning, stacklevel=2
+                )
+
+    def _path(self, number: int) -> Path:
+        return self.path / f"{PREFIX}{number:08d}{SUFFIX}"
+
     def save(self, content: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
         """Write a checkpoint, then delete all but the last two.
 
         Raises:
             CheckpointWriteError: if it cannot be written; those before it are still there.
         """
-        path = self.path / f"{PREFIX}{self._number:08d}{SUFFIX}"
+        path = self._path(self._number)
         try:
             write(path, content, tensors, sync=True)
         except OSError as error:

@@ -58,15 +58,6 @@ def check_trainable(model: nn.Module) -> None:
         )
 
 
-def check_one_process(processes: int) -> None:
-    """Raise if a training with checkpoints runs in several processes."""
-    if processes > 1:
-        raise SettingError(
-            f"checkpoint works in one process; this training runs in {processes}. Leave it out, or "
-            "train on one device."
-        )
-
-
 def check_accumulation(accumulate: int, objective: Objective, batches: Batches) -> None:
     """Raise if the KL weight is 1 / B, but the items B of an accumulated step are not known."""
     by_batch = isinstance(objective, FunctionSpaceELBO) and (

@@ -17,7 +17,6 @@ from felbo.training.checkpoint import Checkpoint, as_checkpoint
 from felbo.training.checks import (
     check_accumulation,
     check_last_batch,
-    check_one_process,
     check_settings,
     check_trainable,
 )
@@ -39,6 +38,7 @@ from felbo.training.optimizers import (
 )
 from felbo.training.processes import Processes
 from felbo.training.resuming import RandomSources, Saver, TrainingState
+from felbo.training.shared_saver import SharedSaver
 from felbo.training.size import items_per_step, training_size
 from felbo.training.sources import BatchSize, Data, as_batches, num_items
 from felbo.training.stopping import EarlyStopping, Monitor
@@ -140,7 +140,6 @@ def train(
         scores = Validation(validation, engine.model, objective, size, seed or 0, processes)
         loop.validation, loop.validation_labels = scores, scores.labels
     if checkpoint is not None:
-        check_one_process(fabric.world_size)
         settings = {
             "model": type(classifier).__name__,
             "weights": describe_weights(classifier),
@@ -160,7 +159,9 @@ def train(
             "frozen_norms": frozen_norms,
         }
         random = RandomSources(state.stream, objective, data, augment)
-        loop.saver = Saver(as_checkpoint(checkpoint), settings, state, random)
+        parts = (as_checkpoint(checkpoint), settings, state, random)
+        one = processes.count == 1
+        loop.saver = Saver(*parts) if one else SharedSaver(*parts, processes)
     return Training(loop.run(), state.history)
 
 

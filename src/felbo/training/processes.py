@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,14 +30,15 @@ class Processes:
 
     Attributes:
         count: number of processes.
+        rank: number of this one.
         data_rank: which part of every batch this process takes.
         data_ranks: number of parts.
     """
 
     def __init__(self, fabric: Fabric, model: StochasticClassifier) -> None:
         self.fabric = fabric
-        self.count = fabric.world_size
-        self.data_rank, self.data_ranks = fabric.global_rank, self.count
+        self.count, self.rank = fabric.world_size, fabric.global_rank
+        self.data_rank, self.data_ranks = self.rank, self.count
         self.column: Group = None
         self.sharded = isinstance(model, ShardedEnsemble)
         if isinstance(model, ShardedEnsemble):
@@ -88,6 +89,17 @@ class Processes:
         dist.all_reduce(found)  # that of Fabric waits for all processes twice
         copies = self.count // self.data_ranks  # processes with the same items
         return found / copies
+
+    def any(self, *flags: bool) -> list[bool]:
+        """Return for each flag whether it is True in some process."""
+        given = torch.tensor(flags, dtype=torch.float64, device=self.fabric.device)
+        return [count > 0 for count in self.sum(given).tolist()]
+
+    def gathered(self, value: T) -> list[T]:
+        """Return the values of all processes."""
+        found: list[Any] = [None] * self.count
+        dist.all_gather_object(found, value)
+        return found
 
     @torch.no_grad()
     def share_buffers(self, model: StochasticClassifier) -> None:

@@ -34,6 +34,8 @@ from felbo.training.stopping import EarlyStopping
 from felbo.training.trees import decode, encode
 
 Batch = TypeVar("Batch")
+# Each of several processes has a folder of this name, with its number, in the training's folder.
+PROCESS = "process-"
 
 
 class RandomSources:
@@ -134,7 +136,7 @@ class Saver:
         state: TrainingState,
         random: RandomSources,
     ) -> None:
-        self.folder = CheckpointFolder(Path(checkpoint.folder))
+        self.folder = self._folder(Path(checkpoint.folder))
         self.seconds, self.every_epoch = checkpoint.seconds, checkpoint.every_epoch
         self.settings, self.state, self.random = settings, state, random
         self.interrupts = Interrupts()
@@ -146,7 +148,7 @@ class Saver:
     def opened(self) -> Iterator[None]:
         """Context manager: lock the folder and take up the training that is in it."""
         with self.folder.locked():
-            found = self.folder.newest()
+            found = self._newest()
             if found is None:
                 self.save()  # so that a folder without room is found before anything is computed
             else:
@@ -155,6 +157,23 @@ class Saver:
             yield
             if self.interrupts.received is not None:  # while the end was saved
                 raise self._interrupted(self.folder.files()[-1])
+
+    def _folder(self, path: Path) -> CheckpointFolder:
+        """Return the folder that this process writes to."""
+        if parts := sorted(path.glob(f"{PROCESS}[0-9]*")):
+            raise CheckpointError(
+                f"{path} holds the checkpoints of a training in {len(parts)} processes, and this "
+                "one has a single process. Start it in as many, or use another folder."
+            )
+        return CheckpointFolder(path)
+
+    def _newest(self) -> tuple[Path, dict[str, Any], dict[str, Tensor]] | None:
+        """Return the checkpoint to go on from; ``None`` if there was never one."""
+        return self.folder.newest()
+
+    def _any(self, *flags: bool) -> list[bool]:
+        """Return each flag as the processes of this training agree on it."""
+        return list(flags)
 
     def _take(self, path: Path, content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         settings = content.get("settings")
@@ -230,9 +249,11 @@ class Saver:
         Raises:
             TrainingInterrupted: for SIGINT or SIGTERM.
         """
-        if self.interrupts.received is not None:
+        old = time.monotonic() - self._saved_at >= self.seconds
+        interrupted, due = self._any(self.interrupts.received is not None, old)
+        if interrupted:
             raise self._interrupted(self.save())
-        if time.monotonic() - self._saved_at >= self.seconds:
+        if due:
             self.save()
 
     def after_epoch(self, last: bool) -> None:
@@ -243,16 +264,17 @@ class Saver:
         """
         if last or self.every_epoch:
             path = self.save()
-            if self.interrupts.received is not None:
+            if self._any(self.interrupts.received is not None) == [True]:
                 raise self._interrupted(path)
         else:
             self.after_step()
 
     def _interrupted(self, path: Path) -> TrainingInterrupted:
-        assert self.interrupts.received is not None
+        signal = self.interrupts.received
+        cause = "A signal to another process" if signal is None else signal.name
         epochs, steps = len(self.state.history), len(self.state.losses)
         return TrainingInterrupted(
-            f"{self.interrupts.received.name}: the training was saved to {path} after "
+            f"{cause}: the training was saved to {path} after "
             f"{epochs} epochs and {steps} steps. Start it again in the same way to go on.",
             path,
         )
