@@ -51,6 +51,30 @@ def by_position(models: Sequence[str]) -> dict[str, Style]:
     return {model: {"color": PALETTE[i % len(PALETTE)]} for i, model in enumerate(models)}
 
 
+def by_kind_and_way(
+    models: Sequence[str], kinds: Sequence[str], ways: Sequence[str]
+) -> dict[str, Style]:
+    """Assign a line style to each kind of model, and a colour to each way of training it.
+
+    Args:
+        models: names ``"kind way"``, or ``"kind"`` for the way ``""``.
+        kinds: at most four.
+        ways: at most as many as the palette has colours; the last one gets its first colour.
+    """
+    colours = dict(zip(reversed(ways), PALETTE, strict=False))
+    lines = dict(zip(kinds, ("-", "--", ":", "-."), strict=False))
+    return {
+        name: {
+            "color": colours[name.removeprefix(kind).strip()],
+            "linestyle": lines[kind],
+            "marker": ".",
+        }
+        for name in models
+        for kind in kinds
+        if name.startswith(kind)
+    }
+
+
 def draw_curves(
     points: Sequence[Measured],
     stem: str,

@@ -25,7 +25,7 @@ from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
-from felbo.report.style import PALETTE
+from felbo.report.curves import by_kind_and_way
 from felbo.studies.rivals import energy
 from felbo.studies.tuned_resnets import KINDS, prepared, tuned_model
 
@@ -43,13 +43,7 @@ WAYS = {
     "everywhere": 2.0,
 }
 # Ways that are drawn; the others are in the table only.
-LINES: dict[str, Any] = {
-    "": ":",
-    "temperature": (0, (1, 3)),
-    "outlier exposure": "-.",
-    "fVI": "--",
-    "everywhere": "-",
-}
+DRAWN = ("", "temperature", "fVI", "outlier exposure", "everywhere")
 NEAR, FAR = ("cifar100",), ("mnist", "fashion-mnist", "noise")
 
 
@@ -139,20 +133,9 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
     return found
 
 
-def styles(models: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give each kind of model a colour, and each way a line style."""
-    colours = dict(zip(KINDS, PALETTE, strict=False))
-    return {
-        name: {"color": colours[kind], "linestyle": LINES[name.removeprefix(kind).strip()]}
-        for name in models
-        for kind in KINDS
-        if name.startswith(kind)
-    }
-
-
 def drawn(name: str) -> bool:
     """Return whether a row is in the figure."""
-    return any(name == f"{kind} {way}".strip() for kind in KINDS for way in LINES)
+    return any(name == f"{kind} {way}".strip() for kind in KINDS for way in DRAWN)
 
 
 def draw(summaries: Sequence[Summary], stem: str) -> None:
@@ -163,7 +146,7 @@ def draw(summaries: Sequence[Summary], stem: str) -> None:
         metrics=METRICS,
         xlabel="severity of corruptions",
         title="Trained ResNets on CIFAR-10, before and after fine-tuning",
-        styles=styles,
+        styles=partial(by_kind_and_way, kinds=tuple(KINDS), ways=DRAWN),
     )
 
 

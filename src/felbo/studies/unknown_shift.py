@@ -37,19 +37,12 @@ from felbo.paper.results import Observation, Summary
 from felbo.paper.rotated_mnist import ANGLES, CHOICES, KINDS, build
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
-from felbo.report.style import PALETTE
+from felbo.report.curves import by_kind_and_way
 
 CLASSES = 10
 METRICS = ("accuracy", "log_likelihood", "ece")
 # Ways of training, each with its cost relative to the first.
 VARIANTS = {"": 1.0, "fVI": 1.1, "fVI +90": 2.0, "everywhere": 2.5, "everywhere +ascent": 2.7}
-LINES: dict[str, Any] = {
-    "": ":",
-    "fVI": "--",
-    "fVI +90": "-.",
-    "everywhere": "-",
-    "everywhere +ascent": (0, (6, 1)),
-}
 # A stronger choice for training from scratch, found with mixtures-elsewhere: a seventh of the
 # points climbs the KL, by up to 0.3 of the range of the images.
 ASCENT, ASCENT_STRENGTH = Elsewhere([*image_parts(), WorstCase(size=0.6)]), 0.1
@@ -188,21 +181,11 @@ def mean_when_turned(value: Mapping[tuple[str, str, float], float], name: str) -
     )
 
 
-def styles(models: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Give each kind of model a colour, and each way of training it a line style."""
-    colours = dict(zip(KINDS, PALETTE, strict=False))
-    return {
-        name: {"color": colours[kind], "linestyle": LINES[name.removeprefix(kind).strip()]}
-        for name in models
-        for kind in KINDS
-        if name.startswith(kind)
-    }
-
-
 def draw(summaries: Sequence[Summary], stem: str, *, title: str) -> None:
     """Draw one panel per metric over the angle; in a second figure, each set of points alone."""
     shown = [s for s in summaries if s.metric in METRICS]
     curves = partial(draw_curves, metrics=METRICS, xlabel="rotation (degrees)")
+    styles = partial(by_kind_and_way, kinds=tuple(KINDS), ways=tuple(VARIANTS))
     curves([s for s in shown if "only" not in s.model], stem, title=title, styles=styles)
     alone = [s for s in shown if "only" in s.model or s.model == "MAP everywhere"]
     if any("only" in s.model for s in alone):
