@@ -13,6 +13,7 @@ from felbo.inputs import (
     as_labels,
     batch_size,
     check_logits,
+    check_one_label_each,
     concatenate,
     explained,
     logits_of,
@@ -177,3 +178,12 @@ def test_errors_of_a_forward_pass_say_if_the_dtypes_differ():
     with pytest.raises(RuntimeError) as caught, explained(A, layer):
         layer(B)
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("shape", "advice"),
+    [((3,), r"got \[3\]\.$"), ((4, 1), r"squeeze\(-1\)\.$"), ((4, 5), r"argmax\(-1\)\.$")],
+)
+def test_labels_of_another_shape_are_refused_with_what_mends_them(shape, advice):
+    with pytest.raises(ValueError, match=advice):
+        check_one_label_each(torch.zeros(shape), 4)

@@ -207,6 +207,20 @@ def as_labels(y: Any) -> Tensor:
     return whole
 
 
+def check_one_label_each(labels: Tensor, items: int) -> None:
+    """Raise unless ``labels`` has the shape ``[items]``."""
+    if labels.shape == (items,):
+        return
+    advice = ""
+    if labels.shape[1:] == (1,):
+        advice = " A column of labels is turned into a row with labels.squeeze(-1)."
+    elif labels.dim() > 1:
+        advice = " One-hot labels are turned into indices with labels.argmax(-1)."
+    raise ShapeError(
+        f"Expected one label per input, shape [{items}], got {list(labels.shape)}.{advice}"
+    )
+
+
 def _label_array(y: Any) -> Any:
     array = np.asarray(y)
     if array.dtype.kind not in "fiub":

@@ -48,7 +48,7 @@ def torch_seed(seed: int | None) -> Iterator[None]:
         else:
             # The same numbers, without the call stack that torch collects for a device that may
             # come later: 0.3 ms, as much as a small network takes for a batch.
-            torch.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(int(seed))
         yield
 
 

@@ -88,3 +88,8 @@ def test_draws_without_a_maximum_are_refused():
         dirichlet.fit(torch.tensor([[0.0, 1.0], [0.5, 0.5]]), mean="free")
     with pytest.raises(ValueError, match="no bracket"):
         dirichlet.fit(draws_of(3, 3), mean="free", max_precision=100.0)
+
+
+def test_another_word_for_the_mean_is_refused():
+    with pytest.raises(ValueError, match="mean must be 'draws' or 'free', got 'Free'"):
+        dirichlet.fit(torch.full((2, 3), 1 / 3), mean="Free")

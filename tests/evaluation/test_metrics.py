@@ -102,7 +102,7 @@ NAN[1, 0] = torch.nan
     ("probs", "labels", "message"),
     [
         (HALF[:, 0], torch.zeros(3), r"B ≥ 1 and K ≥ 2; got \[3\]"),
-        (HALF, torch.zeros(2), r"one label per prediction, shape \[3\], got \[2\]"),
+        (HALF, torch.zeros(2), r"one label per input, shape \[3\], got \[2\]"),
         (HALF, HALF, r"not integers"),
         (HALF[:0], torch.zeros(0), r"B ≥ 1.*got \[0, 2\]"),
         (10 * HALF, torch.zeros(3), "pass probabilities, not logits"),

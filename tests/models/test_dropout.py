@@ -152,3 +152,17 @@ def test_each_draw_normalises_its_own_batch():
 def test_nothing_to_drop_is_refused():
     with pytest.raises(ValueError, match="Nothing to convert"):
         MCDropout(nn.Sequential(nn.ReLU()))
+
+
+@pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_alpha_dropout_is_the_networks_own(layer):
+    network = nn.Sequential(nn.Linear(4, 50), nn.SELU(), layer(0.3), nn.Linear(50, 3))
+    model, x = MCDropout(network).eval(), torch.randn(6, 4)
+    assert not any(isinstance(part, ActiveDropout) for part in model.modules())
+    assert not any(part._forward_pre_hooks for part in model.modules())
+    draws = model(x, 2)
+    assert not torch.equal(draws[0], draws[1])
+    assert MCDropout(network, rate=0.1).network[2].p == 0.1
+    assert MCDropout(nn.Sequential(network, nn.Dropout(0.1)), mask="draw").without_dropout == (
+        "0.2",
+    )

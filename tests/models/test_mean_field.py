@@ -204,3 +204,14 @@ def test_layers_that_share_a_weight_share_its_draw(kind):
 def test_bad_settings_are_refused(kind, setting, message):
     with pytest.raises(ValueError, match=message):
         kind(nn.Linear(2, 2), **setting)
+
+
+def test_a_frozen_layer_has_a_frozen_scale():
+    network = mlp(4, (5,), 3)
+    network[-1].requires_grad_(False)
+    model = MeanField(network)
+    frozen = {name for name, part in model.named_parameters() if not part.requires_grad}
+    last = f"{len(network) - 1}"
+    assert frozen == {
+        f"{part}.{last}.{kind}" for part in ("network", "rho") for kind in ("weight", "bias")
+    }

@@ -141,3 +141,17 @@ def test_tied_weights_stay_tied():
 def test_bad_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         Rank1(nn.Linear(2, 2), **setting)
+
+
+def test_a_frozen_layer_stays_frozen():
+    network = mlp(4, (5,), 3)
+    network.requires_grad_(False)
+    model = Rank1(network)
+    trained = {name for name, part in model.named_parameters() if part.requires_grad}
+    assert all(".input." in name or ".output." in name for name in trained)
+
+
+def test_the_network_can_be_called_by_itself():
+    model, x = Rank1(mlp(4, (5,), 3)), torch.randn(32, 4)
+    model(x[:16])
+    assert model.network(x).shape == (32, 3)

@@ -73,3 +73,10 @@ def test_bad_settings_are_refused(setting, message):
 def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="one label per input"):
         WeightSpaceELBO(6)(MAP(mlp(2, (4,), 3)), X, Y[:5])
+
+
+def test_wrapped_models():
+    model = MeanField(mlp(4, (5,), 3))
+    average = torch.optim.swa_utils.AveragedModel(model)
+    loss = WeightSpaceELBO(100)(average, torch.zeros(2, 4), torch.tensor([0, 1]))
+    torch.testing.assert_close(loss.kl, model.weight_kl() / 100)

@@ -139,3 +139,9 @@ def test_what_cannot_be_a_prior_is_refused():
         felbo.ModelPrior(mlp(2, (8,), 3))
     with pytest.raises(ValueError, match="not finite"):
         felbo.ModelPrior(model, 3.0)(torch.full((2, 2), torch.nan))
+
+
+def test_points_of_another_dtype():
+    prior = felbo.ModelPrior(felbo.MAP(mlp(2, (5,), 3)), max_precision=10)
+    x = torch.randn(4, 2)
+    assert torch.equal(prior(x.double()).concentration, prior(x).concentration)

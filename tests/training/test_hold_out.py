@@ -108,7 +108,7 @@ def test_the_size_without_one_in_the_objective_is_that_of_the_rest():
         ((X, Y), 5, ValueError, "between 0 and 1; got 5"),
         ((X, Y), True, ValueError, "between 0 and 1; got True"),
         ((X[:2], Y[:2]), 0.2, ValueError, "0.2 of 2 items leaves none"),
-        ((X, Y[:40]), 0.2, ValueError, "50 inputs and labels of shape"),
+        ((X, Y[:40]), 0.2, ValueError, r"one label per input, shape \[50\]"),
     ],
 )
 def test_refused(given, fraction, error, message):

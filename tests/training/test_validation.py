@@ -87,7 +87,7 @@ def test_data_that_cannot_be_validated_on_are_refused_before_training():
     model, (x, y) = felbo.MAP(network()), HELD_OUT
     refused(model, data(), TypeError, "validation must be a DataLoader", validation="data")
     refused(model, data(), TypeError, "validation must be .* got str", validation="a fifth")
-    refused(model, data(), ValueError, "130 inputs and labels of shape", validation=(x, y[:7]))
+    refused(model, data(), ValueError, r"one label per input, shape \[130\]", validation=(x, y[:7]))
     refused(model, data(), ValueError, "from 0 to 7", validation=(x, torch.where(y > 0, 7, 0)))
     refused(model, data(), TypeError, "not integers", validation=(x, y + 0.5))
 

@@ -130,6 +130,8 @@ def fit(
         (45.01, 1)
     """
     check_draws(probs)
+    if mean not in ("draws", "free"):
+        raise SettingError(f"mean must be 'draws' or 'free', got {mean!r}.")
     if mean == "free":
         if min_precision is not None or max_precision is not None:
             raise SettingError("mean='free' has no bracket: omit min_precision and max_precision.")

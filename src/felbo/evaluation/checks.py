@@ -10,7 +10,7 @@ from torch import Tensor
 from felbo.dirichlet.validation import check_simplex
 from felbo.errors import DataError, ShapeError
 from felbo.evaluation.prediction import Prediction
-from felbo.inputs import as_inputs, as_labels
+from felbo.inputs import as_inputs, as_labels, check_one_label_each
 from felbo.objectives.checks import check_label_range
 
 
@@ -43,11 +43,7 @@ def probabilities_and_labels(
 ) -> tuple[Tensor, Tensor]:
     """Return probabilities ``[B, K]`` and labels ``[B]`` of matching sizes, on the CPU."""
     probs, target = probabilities(given), as_labels(labels).detach().cpu().long()
-    if target.shape != probs.shape[:1]:
-        raise ShapeError(
-            f"Expected one label per prediction, shape [{len(probs)}], got {list(target.shape)}. "
-            "One-hot labels are turned into indices with labels.argmax(-1)."
-        )
+    check_one_label_each(target, len(probs))
     check_label_range(target, probs.shape[1])
     return probs, target
 

@@ -10,11 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from felbo.errors import InputTypeError, ShapeError
+from felbo.errors import InputTypeError
 from felbo.evaluation.batches import without_labels
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
-from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
+from felbo.inputs import (
+    Inputs,
+    as_inputs,
+    as_labels,
+    batch_size,
+    check_one_label_each,
+    map_tensors,
+)
 
 LabelledData = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
 
@@ -85,9 +92,5 @@ def _pair(given: Any, dtype: torch.dtype) -> tuple[Inputs, Tensor]:
             f"DataLoader or Dataset of these; got {type(given).__name__}."
         )
     inputs, labels = as_inputs(x, dtype), as_labels(y)
-    if labels.shape != (batch_size(inputs),):
-        raise ShapeError(
-            f"Expected one label per input, shape [{batch_size(inputs)}], got "
-            f"{list(labels.shape)}. One-hot labels are turned into indices with labels.argmax(-1)."
-        )
+    check_one_label_each(labels, batch_size(inputs))
     return inputs, labels

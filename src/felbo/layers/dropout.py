@@ -32,18 +32,19 @@ class ActiveDropout(nn.Module):
         self.mask: MaskSharing = mask
         self.whole_maps = whole_maps
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Drop values of ``x [B, ...]``."""
+    # The name of the argument is that of nn.Dropout, which may be called by it.
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop values of ``input [B, ...]``."""
         if self.rate == 0.0:
-            return x
-        shape = list(x.shape)
+            return input
+        shape = list(input.shape)
         if self.mask == "draw":
             shape[0] = 1
         if self.whole_maps:
             shape[2:] = [1] * len(shape[2:])
         keep = 1.0 - self.rate
-        noise = torch.empty(shape, dtype=x.dtype, device=x.device).bernoulli_(keep)
-        return x * noise.div_(keep)
+        noise = torch.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+        return input * noise.div_(keep)
 
     def extra_repr(self) -> str:
         """Show the settings when the network is printed."""

@@ -93,14 +93,17 @@ class Rank1Layer(nn.Module):
         self.input = GaussianFactors(members, inputs, rho, layer.weight)
         self.output = GaussianFactors(members, outputs, rho, layer.weight)
         bias = layer.bias
-        self.bias = None if bias is None else nn.Parameter(bias.detach().repeat(members, 1))
+        self.bias = None
+        if bias is not None:
+            self.bias = nn.Parameter(bias.detach().repeat(members, 1), bias.requires_grad)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map ``x [B, ...]`` as the plain layer would, item i by member ``i % R``."""
-        self._check_axes(x)
-        y: Tensor = self.shared(x * self._per_item(self.input(), x))
-        y = y * self._per_item(self.output(), x)
-        return y if self.bias is None else y + self._per_item(self.bias, x)
+    # The name of the argument is that of the layers of torch, which may be called by it.
+    def forward(self, input: Tensor) -> Tensor:
+        """Map ``input [B, ...]`` as the plain layer would, item i by member ``i % R``."""
+        self._check_axes(input)
+        y: Tensor = self.shared(input * self._per_item(self.input(), input))
+        y = y * self._per_item(self.output(), input)
+        return y if self.bias is None else y + self._per_item(self.bias, input)
 
     def kl(self, prior_std: float) -> Tensor:
         """KL of the factors to N(1, prior_std²), averaged over the members; a scalar."""

@@ -27,7 +27,7 @@ from felbo.training.optimizers import (
     needs_closure,
 )
 from felbo.training.size import training_size
-from felbo.training.validation import SMOOTHING, generators_kept, score_sums
+from felbo.training.validation import SMOOTHING, score_sums, scoring
 
 if TYPE_CHECKING:
     from pytorch_lightning import LightningModule
@@ -166,7 +166,7 @@ class FunctionSpaceModule(LightningModule):
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Log loss, nll and accuracy of a batch."""
         x, y = split_labels(batch)
-        with self._stream.block(), generators_kept(self.objective):
+        with self._stream.block(), scoring(self.model, self.objective):
             loss, nll, right = score_sums(self.model, self.objective, x, y) / len(y)
         self._log("val", {"loss": loss, "nll": nll, "accuracy": 100.0 * right}, len(y))
 

@@ -86,7 +86,8 @@ class LocationScale(StochasticClassifier):
                 # A parameter tied between layers gets one ρ, and so one value per draw.
                 if kind in _KINDS and location not in seen:
                     seen.add(location)
-                    _register(self.rho, _joined(prefix, kind), torch.full_like(location, rho))
+                    scale = torch.full_like(location, rho)
+                    _register(self.rho, _joined(prefix, kind), scale, location.requires_grad)
         self._take_mode_of(self.network)
 
     @abstractmethod
@@ -155,14 +156,14 @@ def _joined(layer: str, kind: str) -> str:
     return f"{layer}.{kind}" if layer else kind
 
 
-def _register(root: nn.Module, name: str, value: Tensor) -> None:
+def _register(root: nn.Module, name: str, value: Tensor, trainable: bool) -> None:
     """Register a parameter under a dotted name, creating empty modules along the path."""
     *path, leaf = name.split(".")
     for part in path:
         if part not in dict(root.named_children()):
             root.add_module(part, nn.Module())
         root = root.get_submodule(part)
-    root.register_parameter(leaf, nn.Parameter(value))
+    root.register_parameter(leaf, nn.Parameter(value, trainable))
 
 
 def _flat(tensors: list[Tensor]) -> Tensor:

@@ -98,6 +98,10 @@ class StochasticClassifier(nn.Module, ABC):
             raise SettingError(f"num_samples must be at least 1, got {samples}.")
         return samples
 
+    def evaluation_draws(self, wanted: int) -> int:
+        """Return how many draws to take in evaluation where training takes ``wanted``."""
+        return wanted
+
     def checked(self, draws: Tensor) -> Tensor:
         """Return ``draws [M, B, K]``, warning about suspicious values on the first calls.
 

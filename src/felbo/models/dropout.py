@@ -22,18 +22,23 @@ from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
 _DropoutLayer = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
-# Modules that apply dropout internally, in training mode only.
-_Dropping = nn.MultiheadAttention | nn.RNNBase
+# Modules that apply dropout of their own, in training mode only, and the name of its rate.
+_RATES: dict[type[nn.Module], str] = {
+    nn.MultiheadAttention: "dropout",
+    nn.RNNBase: "dropout",
+    nn.AlphaDropout: "p",
+    nn.FeatureAlphaDropout: "p",
+}
 
 
 class MCDropout(StochasticClassifier):
     """A network whose dropout stays active, so that each forward pass is a draw.
 
-    A network that has dropout keeps it where it is: dropout layers, and the dropout inside
-    ``nn.MultiheadAttention``, transformers and recurrent layers. One that has none gets dropout
-    before every linear and convolutional layer, the first included, as in the original MC Dropout,
-    and on the inputs of ``nn.MultiheadAttention``. Calls of ``torch.nn.functional.dropout`` inside
-    the network are not detected.
+    A network that has dropout keeps it where it is: dropout layers, alpha dropout, and the dropout
+    inside ``nn.MultiheadAttention``, transformers and recurrent layers. One that has none gets
+    dropout before every linear and convolutional layer, the first included, as in the original MC
+    Dropout, and on the inputs of ``nn.MultiheadAttention``. Calls of
+    ``torch.nn.functional.dropout`` inside the network are not detected.
 
     Args:
         network: any module that maps ``[B, ...]`` to logits ``[B, K]``. It is copied.
@@ -57,7 +62,7 @@ class MCDropout(StochasticClassifier):
     """
 
     # In evaluation mode these apply no dropout, or skip the dropout layers inside them.
-    always_training = (nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoderLayer)
+    always_training = (*_RATES, nn.TransformerEncoderLayer)
     reason_for_equal_draws = (
         "Likely its dropout never runs: the network uses the weights of its layers without calling "
         "them, or its forward was compiled by a decorator."
@@ -161,15 +166,17 @@ def _take_over_dropout(
     }
     inside = dict(_dropping_inside(network))
     replace_layers(network, found, activate)
-    for module in inside.values():
-        own_rate = module.dropout if rate is None else rate
-        module.dropout = 0.0 if mask == "draw" else own_rate
-    layers = [m.rate for m in network.modules() if isinstance(m, ActiveDropout)]
-    rates = [*layers, *(module.dropout for module in inside.values())]
+    rates = [m.rate for m in network.modules() if isinstance(m, ActiveDropout)]
+    for module, attribute in inside.values():
+        own_rate = getattr(module, attribute) if rate is None else rate
+        rates.append(0.0 if mask == "draw" else own_rate)
+        setattr(module, attribute, rates[-1])
     return rates, tuple(inside) if mask == "draw" else ()
 
 
-def _dropping_inside(network: nn.Module) -> Iterator[tuple[str, _Dropping]]:
+def _dropping_inside(network: nn.Module) -> Iterator[tuple[str, tuple[nn.Module, str]]]:
+    """Yield the names of modules with dropout of their own, the modules, and where the rate is."""
     for name, module in network.named_modules():
-        if isinstance(module, _Dropping) and module.dropout > 0:
-            yield name, module
+        for kind, attribute in _RATES.items():
+            if isinstance(module, kind) and getattr(module, attribute) > 0:
+                yield name, (module, attribute)

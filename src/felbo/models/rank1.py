@@ -121,6 +121,10 @@ class Rank1(StochasticClassifier):
         draws = [self._every_member(copies) for _ in range(samples // self.members)]
         return self.checked(torch.cat(draws))
 
+    def evaluation_draws(self, wanted: int) -> int:
+        """Return ``wanted``, rounded up to a multiple of R."""
+        return -(-wanted // self.members) * self.members
+
     def settings(self) -> dict[str, Any]:
         """Return the number of members."""
         return {"members": self.members}
@@ -139,11 +143,14 @@ class Rank1(StochasticClassifier):
     def _run(self, x: Inputs) -> Tensor:
         if torch.compiler.is_compiling():
             return run(self.network, x)
-        self._batch.items = batch_size(x)
-        logits = run(self.network, x)
-        if self._batch.ambiguous and not self._tried and self._batch.items > 1:
-            self._tried = True
-            self._try_one_item_less(x, self._batch.items)
+        self._batch.items = items = batch_size(x)
+        try:
+            logits = run(self.network, x)
+            if self._batch.ambiguous and not self._tried and items > 1:
+                self._tried = True
+                self._try_one_item_less(x, items)
+        finally:
+            self._batch.items = None  # the network may be called by itself
         return logits
 
     def _try_one_item_less(self, x: Inputs, items: int) -> None:
@@ -157,8 +164,6 @@ class Rank1(StochasticClassifier):
                 raise
             except Exception:  # a network for one batch size only: nothing is known about it
                 return
-            finally:
-                self._batch.items = items
 
     def _every_member(self, copies: Inputs) -> Tensor:
         logits = self._run(copies)

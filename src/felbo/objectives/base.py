@@ -19,7 +19,8 @@ class Loss(NamedTuple):
     Attributes:
         total: the loss to minimise; call ``backward`` on it.
         nll: mean negative log-likelihood of the labels.
-        kl: KL divergence from the prior, unweighted.
+        kl: KL divergence from the prior, before ``kl_weight``; of several terms, the sum of each
+            times its weight.
     """
 
     total: Tensor
@@ -32,7 +33,7 @@ class Objective(ABC):
 
     Attributes:
         num_samples: draws per step; ``None`` takes the model's training default.
-        full_batch: items of a full step, over all devices; 0 if unknown.
+        full_batch: items of a full step, over all devices; 0 before the first, 1 if unknown.
     """
 
     num_samples: int | None = None

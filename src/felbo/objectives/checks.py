@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
+from felbo.inputs import check_one_label_each
 from felbo.models import StochasticClassifier
 
 # torch's losses silently ignore the label −100 unless ignore_index is set to another value.
@@ -46,11 +47,7 @@ def check_label_kind(labels: Tensor, batch: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers, B ≥ 1."""
     if batch == 0:
         raise DataError("The batch holds no items, and a mean over none is no loss: skip it.")
-    if labels.shape != (batch,):
-        raise ShapeError(
-            f"Expected one label per input, shape [{batch}], got {list(labels.shape)}. "
-            "One-hot labels are turned into indices with labels.argmax(-1)."
-        )
+    check_one_label_each(labels, batch)
     if labels.dtype not in (torch.int64, torch.int32, torch.uint8):
         raise InputTypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
 

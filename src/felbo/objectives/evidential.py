@@ -10,7 +10,7 @@ from torch import Tensor
 from felbo import dirichlet
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
-from felbo.models import StochasticClassifier
+from felbo.models import StochasticClassifier, unwrap
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import check_labels
@@ -28,12 +28,12 @@ class Evidential(Objective):
     In the :class:`Loss`, ``nll`` is the first term, an upper bound of the squared error.
 
     Args:
-        annealing_steps: training steps over which λ reaches 1; the paper takes ten epochs,
-            that is ``10 * len(loader)``.
+        annealing_steps: calls in training, one for each batch, over which λ reaches 1; the paper
+            takes ten epochs, that is ``10 * len(loader)``.
 
     Attributes:
-        step: number of training steps so far: calls on a model in training mode. Set it when
-            training is resumed.
+        step: calls on a model in training mode so far. Set it when training is resumed without a
+            checkpoint.
 
     Example:
         >>> import torch, felbo
@@ -71,5 +71,5 @@ class Evidential(Objective):
         wrong = one_hot + (1 - one_hot) * alpha
         kl = dirichlet.kl_divergence(wrong, torch.ones_like(wrong)).mean()
         total = nll + self.kl_weight * kl
-        self.step += model.training
+        self.step += unwrap(model).training  # a wrapper may have another mode
         return Loss(total=total, nll=nll, kl=kl)

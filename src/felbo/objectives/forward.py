@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import InputTypeError, ShapeError
-from felbo.inputs import Inputs, batch_size, concatenate
-from felbo.models import StochasticClassifier
+from felbo.inputs import Inputs, batch_size, concatenate, map_tensors
+from felbo.models import StochasticClassifier, unwrap
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -65,7 +65,14 @@ def _separate(
 
 
 def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int | None) -> Tensor:
-    """Return logits ``[M, S, K]`` at points, without updating batch-normalisation statistics."""
+    """Return logits ``[M, S, K]`` at points, without updating batch-normalisation statistics.
+
+    The model is called without its wrapper: those of mixed precision and of several processes
+    expect a training step after each call.
+    """
+    model = unwrap(model)
+    kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
+    points = map_tensors(lambda p: p.to(kinds[0]) if kinds and p.is_floating_point() else p, points)
     norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.training]
     for norm in norms:
         norm.eval()

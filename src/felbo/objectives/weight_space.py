@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from felbo.inputs import Inputs, batch_size
-from felbo.models import StochasticClassifier
+from felbo.models import StochasticClassifier, unwrap
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import check_count, check_model, check_weight
 from felbo.objectives.class_weights import ClassWeights, as_class_weights
@@ -58,5 +58,5 @@ class WeightSpaceELBO(Objective):
         check_model(model)
         logits = checked(model(x, self.num_samples), batch_size(x))
         nll = expected_nll(logits, y, self.class_weights)
-        kl = model.weight_kl() / self.num_data
+        kl = unwrap(model).weight_kl() / self.num_data
         return Loss(total=nll + self.temperature * kl, nll=nll, kl=kl)

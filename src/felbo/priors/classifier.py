@@ -102,7 +102,7 @@ class ClassifierPrior:
         predicted = self._predict(x)
         columns = self._columns(predicted.shape[-1])
         classes = self.num_classes or predicted.shape[-1]
-        probs = predicted.new_zeros(len(x), classes).index_copy_(1, columns, predicted)
+        probs = predicted.new_zeros(len(x), classes).index_copy_(1, columns.to(x.device), predicted)
         precision = classes if self.precision is None else self.precision
         beta = precision * dirichlet.smooth(probs, self.smoothing)
         return Dirichlet(beta, validate_args=False)

@@ -88,8 +88,13 @@ class ModelPrior:
     def __call__(self, x: Inputs) -> Dirichlet:
         """Return the prior at ``x [S, ...]``, batch shape [S]."""
         given = next(tensors(x)).device
-        device = next(self.model.parameters(), torch.empty(0, device=given)).device
-        points = map_tensors(lambda part: part.to(device), x)
+        like = next(self.model.parameters(), torch.empty(0, device=given))
+
+        def placed(part: torch.Tensor) -> torch.Tensor:
+            cast = part.is_floating_point() and like.is_floating_point()
+            return part.to(like.device, like.dtype if cast else part.dtype)
+
+        points = map_tensors(placed, x)
         with torch_seed(self.seed):
             alpha = self._concentration(points)
         if self.max_precision is not None:

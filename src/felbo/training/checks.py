@@ -99,7 +99,7 @@ def first_forward(
     hooks = [
         model.register_forward_hook(seen.model),
         *(
-            norm.register_forward_pre_hook(partial(seen.norm, name))
+            norm.register_forward_pre_hook(partial(seen.norm, name), with_kwargs=True)
             for name, norm in model.named_modules()
             if isinstance(norm, BATCH_NORMS)
         ),
@@ -139,10 +139,12 @@ class _Seen:
     def model(self, _: nn.Module, args: tuple[Any, ...], logits: Tensor) -> None:
         self.classes = logits.shape[-1]
 
-    def norm(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> None:
-        rows, channels = args[0].shape[:2]
+    def norm(
+        self, name: str, norm: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        (x,) = (*args, *kwargs.values())
         if norm.training:
-            self.norms.append((name, rows, args[0][0].numel() // channels))
+            self.norms.append((name, len(x), x[0].numel() // x.shape[1]))
 
 
 def _check_norms(seen: _Seen, full: int) -> None:

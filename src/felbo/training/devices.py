@@ -68,7 +68,7 @@ def set_up(fabric: Fabric, model: nn.Module, optimizer: Optimizer) -> Engine:
     if type(strategy) is SingleDeviceStrategy and type(strategy.precision) is Precision:
         # On one device in full precision the wrappers change nothing, but cost more than a small
         # network's forward pass.
-        clip = partial(clip_gradients, model)
+        clip = partial(clip_gradients, optimizer)
         return Engine(fabric.to_device(model), optimizer, Tensor.backward, clip)
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
 
@@ -105,7 +105,7 @@ def set_up_sharded(fabric: Fabric, model: ShardedEnsemble, optimizer: Optimizer)
             "ShardedEnsemble."
         )
     fabric.to_device(model)
-    clip = partial(clip_over_members, model)
+    clip = partial(clip_over_members, model, optimizer)
     if model.grid.data_group is None:
         return Engine(model, optimizer, Tensor.backward, clip)
     devices = None if fabric.device.type == "cpu" else [fabric.device]
@@ -115,27 +115,32 @@ def set_up_sharded(fabric: Fabric, model: ShardedEnsemble, optimizer: Optimizer)
     return Engine(wrapped, optimizer, Tensor.backward, clip, wrapped.no_sync)
 
 
-def clip_gradients(model: nn.Module, norm: float) -> None:
-    """Scale the gradients of all parameters to a joint L2 norm of at most ``norm``.
+def clip_gradients(optimizer: Optimizer, norm: float) -> None:
+    """Scale the gradients of an optimiser's parameters to a joint L2 norm of at most ``norm``.
 
     Raises:
         DivergedError: if the gradients are not finite.
     """
-    _check_norm(float(nn.utils.clip_grad_norm_(model.parameters(), norm)))
+    _check_norm(float(nn.utils.clip_grad_norm_(_parameters(optimizer), norm)))
 
 
-def clip_over_members(model: ShardedEnsemble, norm: float) -> None:
+def clip_over_members(model: ShardedEnsemble, optimizer: Optimizer, norm: float) -> None:
     """Scale gradients to a joint norm of at most ``norm`` over the members of all processes.
 
     Raises:
         DivergedError: if the gradients are not finite, on every process.
     """
-    parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    parameters = [p for p in _parameters(optimizer) if p.grad is not None]
     own = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     (squares,) = summed([own.square()], model.grid.member_group)
     found = squares.sqrt().to(own)
     nn.utils.clip_grads_with_norm_(parameters, norm, found)
     _check_norm(float(found))
+
+
+def _parameters(optimizer: Optimizer) -> list[nn.Parameter]:
+    # Those of the model may be more, and the gradients of the others are not set to zero.
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _check_norm(found: float) -> None:

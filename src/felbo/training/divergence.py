@@ -28,7 +28,9 @@ class LastGoodWeights:
     """
 
     def __init__(self, model: nn.Module, step: int = 0) -> None:
-        self.values = [*model.parameters(), *model.buffers()]
+        # A buffer may be infinite on purpose, such as the mask of an attention.
+        kept = [buffer for buffer in model.buffers() if all_finite([buffer])]
+        self.values = [*model.parameters(), *kept]
         self.model, self.step = model, step
         self._copies = [value.detach().clone() for value in self.values]
 

@@ -109,6 +109,7 @@ class Loop:
             losses.append(step(group))
             self.state.steps += 1
             good.keep(self.state.steps)
+            self.state.rate = float(self.schedule.optimizer.param_groups[0]["lr"])
             if self.schedule.per_step:
                 self.schedule.advance(losses[-1][0])
             if self.saver is not None:
@@ -132,7 +133,6 @@ class Loop:
         """Score the model after an epoch, and advance a scheduler per epoch."""
         stopping = self.state.stopping
         total, nll, kl = mean.tolist()
-        rate = float(self.schedule.optimizer.param_groups[0]["lr"])
         if self.validation is None:
             scores, is_best, watched = None, False, total
         else:
@@ -141,12 +141,15 @@ class Loop:
             watched = scores.loss if stopping.monitor == "loss" else scores.nll
         if self.schedule.per_epoch:
             self.schedule.advance(watched)
-        return Epoch(len(self.state.history), total, nll, kl, rate, scores, is_best)
+        return Epoch(len(self.state.history), total, nll, kl, self.state.rate, scores, is_best)
 
     def _rescue(self, error: DivergedError, good: LastGoodWeights) -> None:
         """Say at which step it was, and put finite weights back."""
         error.step = self.state.steps
-        if good.put_back():
+        put_back = good.put_back()
+        if self.state.stopping.keeps_best:
+            error.args = (f"{error.args[0]} The model has its weights after the best epoch.",)
+        elif put_back:
             error.args = (f"{error.args[0]} The model has its weights after step {good.step}.",)
 
     def _signals_deferred(self) -> AbstractContextManager[None]:

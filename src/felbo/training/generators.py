@@ -6,6 +6,7 @@ import functools
 import random
 import types
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,48 @@ def find_generators(*values: Any) -> list[Source]:
     return [p for p in found if isinstance(p, Source) and not isinstance(p, random.SystemRandom)]
 
 
+def find_objectives(objective: Objective) -> list[Objective]:
+    """Return an objective and those that it is made of, also inside a function."""
+    return [part for part in find_parts(objective) if isinstance(part, Objective)]
+
+
 def find_counters(*values: Any) -> list[Objective | MeasurementSet]:
     """Return the objectives and measurement sets inside objects, whose numbers may change."""
     return [p for p in find_parts(*values) if isinstance(p, Objective | MeasurementSet)]
+
+
+class ObjectiveState:
+    """Random generators and counters of an objective, as they are now.
+
+    Args:
+        objective: with its measurement sets.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._generators = [(source, get_state(source)) for source in find_generators(objective)]
+        self._counters = [(part, numbers(part)) for part in find_counters(objective)]
+
+    def put_back(self) -> None:
+        """Restore all of them."""
+        for source, state in self._generators:
+            set_state(source, state)
+        for part, values in self._counters:
+            vars(part).update(values)
+
+
+@contextmanager
+def state_kept(objective: Objective) -> Iterator[None]:
+    """Context manager: restore random generators and counters of an objective afterwards."""
+    before = ObjectiveState(objective)
+    try:
+        yield
+    finally:
+        before.put_back()
+
+
+def numbers(part: Any) -> dict[str, Any]:
+    """Return the attributes of an object that are numbers, such as counters of steps."""
+    return {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float)}
 
 
 def find_parts(*values: Any) -> list[Any]:

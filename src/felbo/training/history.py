@@ -36,7 +36,7 @@ class Epoch:
         number: 0 for the first epoch.
         total: mean over steps of the loss.
         nll: mean over steps of its likelihood term.
-        kl: mean over steps of its KL term, unweighted.
+        kl: mean over steps of its KL term, before ``kl_weight``.
         learning_rate: of the last step, of the optimiser's first parameter group.
         validation: scores on the validation data; ``None`` if there are none.
         is_best: True if the epoch is better than all before it, by the monitored score.
@@ -94,7 +94,7 @@ class History:
 
     @property
     def kl(self) -> list[float]:
-        """KL term of each epoch, unweighted."""
+        """KL term of each epoch, before ``kl_weight``."""
         return [epoch.kl for epoch in self.epochs]
 
     @property

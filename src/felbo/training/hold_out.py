@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
-from felbo.inputs import as_inputs, as_labels, batch_size, map_tensors
+from felbo.errors import DataError, InputTypeError, SettingError
+from felbo.inputs import as_inputs, as_labels, batch_size, check_one_label_each, map_tensors
 from felbo.training.history import Scorer
 from felbo.training.sources import Data, check_data
 
@@ -66,11 +66,7 @@ def _split_dataset(data: Any, fraction: float, seed: int) -> tuple[Data, Data]:
 
 def _split_tensors(data: Any, fraction: float, seed: int, dtype: torch.dtype) -> tuple[Data, Data]:
     x, y = as_inputs(data[0], dtype), as_labels(data[1])
-    if y.shape != (batch_size(x),):
-        raise ShapeError(
-            f"The data have {batch_size(x)} inputs and labels of shape {list(y.shape)}; each "
-            "input needs one label."
-        )
+    check_one_label_each(y, batch_size(x))
 
     def part(index: Tensor) -> tuple[Any, Tensor]:
         take = map_tensors(lambda each: each[index.to(each.device)], x)

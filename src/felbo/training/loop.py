@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from operator import index
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +29,7 @@ from felbo.training.fingerprint import (
     describe_optimizer,
     describe_weights,
 )
+from felbo.training.generators import find_objectives
 from felbo.training.history import Epoch, History, Scorer
 from felbo.training.hold_out import hold_out
 from felbo.training.optimizers import (
@@ -97,6 +99,8 @@ def train(
         2
     """
     classifier, objective = unwrap(model), as_objective(objective)
+    seed = None if seed is None else index(seed)  # numbers of numpy are not understood by all
+    clip_norm = None if clip_norm is None else float(clip_norm)
     check_settings(epochs, accumulate, clip_norm, validation is not None, patience, monitor)
     check_trainable(classifier)
     fabric = fabric or best_device()
@@ -109,7 +113,8 @@ def train(
     made = make_optimizer(optimizer, classifier, learning_rate)
     schedule = Schedule(scheduler, made, scheduler_step)
     engine = set_up(fabric, model, made)
-    objective.begin(items_per_step(batches, accumulate))
+    for part in find_objectives(objective):
+        part.begin(items_per_step(batches, accumulate))
     state = TrainingState(
         classifier,
         made,

@@ -26,6 +26,7 @@ from felbo.training.generators import (
     find_generators,
     get_state,
     global_generators,
+    numbers,
     set_state,
 )
 from felbo.training.history import Epoch, History, ValidationScores
@@ -77,6 +78,7 @@ class TrainingState:
         history: the finished epochs.
         losses: ``[total, nll, kl]`` of each step of the current epoch.
         steps: of all epochs.
+        rate: learning rate of the last step.
     """
 
     model: nn.Module
@@ -89,6 +91,7 @@ class TrainingState:
     history: History = field(default_factory=History)
     losses: list[Tensor] = field(default_factory=list)
     steps: int = 0
+    rate: float = 0.0
 
     def capture(self) -> dict[str, Any]:
         """Return everything but random generators, between two steps."""
@@ -98,8 +101,9 @@ class TrainingState:
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "precision": self.precision.state_dict(),
             "stopping": self.stopping.get_state(),
-            "counters": [_numbers(part) for part in find_counters(self.objective)],
+            "counters": [numbers(part) for part in find_counters(self.objective)],
             "steps": self.steps,
+            "rate": self.rate,
             "epochs": [asdict(epoch) for epoch in self.history.epochs],
             "losses": torch.stack(self.losses) if self.losses else None,
         }
@@ -112,9 +116,9 @@ class TrainingState:
             self.scheduler.load_state_dict(state["scheduler"])
         self.precision.load_state_dict(state["precision"])
         self.stopping.set_state(state["stopping"])
-        self.steps = state["steps"]
-        for part, numbers in zip(find_counters(self.objective), state["counters"], strict=True):
-            vars(part).update(numbers)
+        self.steps, self.rate = state["steps"], state["rate"]
+        for part, values in zip(find_counters(self.objective), state["counters"], strict=True):
+            vars(part).update(values)
         self.history.epochs[:] = [_epoch(**values) for values in state["epochs"]]
         self.losses[:] = [] if state["losses"] is None else list(state["losses"])
 
@@ -278,11 +282,6 @@ class Saver:
             f"{epochs} epochs and {steps} steps. Start it again in the same way to go on.",
             path,
         )
-
-
-def _numbers(part: Any) -> dict[str, Any]:
-    """Return the attributes of an object that are numbers, such as counters of steps."""
-    return {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float)}
 
 
 def _epoch(validation: Any, **values: Any) -> Epoch:

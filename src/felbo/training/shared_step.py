@@ -62,8 +62,7 @@ class SharedStep(Step):
                 loss, part = self._agreed(x, y, trial, weight)
                 self.backward(self.processes.data_ranks * weight * loss.total)
             values = values.to(part) + part
-        if self.clip_norm is not None:
-            self.clip(self.clip_norm)
+        self._clip(values, trial)
         return values
 
     def _agreed(self, x: Inputs, y: Tensor, trial: bool, weight: float) -> tuple[Loss, Tensor]:

@@ -133,9 +133,12 @@ def num_items(data: Data) -> int | None:
     if isinstance(data, DataLoader):
         items = data.dataset
     try:
-        return len(items)
+        size = len(items)
     except TypeError:
         return None
+    # A sampler may take a part of the data; or some items several times, which adds none.
+    drawn = _sizes(data.batch_sampler)[0] if isinstance(data, DataLoader) else None
+    return size if drawn is None else min(size, drawn)
 
 
 def check_data(data: Any, name: str) -> None:

@@ -15,6 +15,7 @@ from felbo.objectives import Loss, Objective
 from felbo.random import torch_seed
 from felbo.training.devices import Engine
 from felbo.training.divergence import not_finite
+from felbo.training.generators import ObjectiveState
 from felbo.training.statistics import RunningStatistics
 
 # Batches (x, y) whose mean loss makes one step.
@@ -73,16 +74,28 @@ class Step:
     def _search(self, group: Group) -> Tensor:
         """Take the step of an optimiser that computes the loss several times."""
         found: list[Tensor] = []
-        # All evaluations see the same draws: a line search needs a deterministic function.
+        # All evaluations see the same draws, points and statistics: a line search needs a
+        # deterministic function.
         seed = int(torch.randint(2**31, ()))
+        before, statistics = ObjectiveState(self.objective), self.statistics.copy()
+        weights = [parameter.detach().clone() for parameter in self.model.parameters()]
 
         def closure() -> Tensor:
             torch.clear_autocast_cache()
+            if found:
+                before.put_back()
+                self.statistics.put_back(statistics)
             with torch_seed(seed):
                 found.append(self._gradient(group, trial=bool(found)))
             return found[-1][0]
 
-        self.optimizer.step(closure)
+        try:
+            self.optimizer.step(closure)
+        except Exception:
+            with torch.no_grad():
+                for parameter, weight in zip(self.model.parameters(), weights, strict=True):
+                    parameter.copy_(weight)
+            raise
         torch.clear_autocast_cache()
         return found[0]
 
@@ -105,9 +118,13 @@ class Step:
                 share = len(y) / items
                 self.backward(share * loss.total)
                 values = values.to(part) + share * part
-        if self.clip_norm is not None:
-            self.clip(self.clip_norm)
+        self._clip(values, trial)
         return values
+
+    def _clip(self, values: Tensor, trial: bool) -> None:
+        """Clip the gradients, unless they are those of an infinite loss in a line search."""
+        if self.clip_norm is not None and not (trial and not values[0].isfinite()):
+            self.clip(self.clip_norm)
 
     def _loss(self, x: Inputs, y: Tensor, trial: bool) -> tuple[Loss, Tensor]:
         """Return the loss, and its three terms without their graph."""

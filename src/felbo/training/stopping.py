@@ -50,6 +50,11 @@ class EarlyStopping:
         """True if there was no improvement for ``patience`` epochs."""
         return self.patience is not None and self._waited >= self.patience
 
+    @property
+    def keeps_best(self) -> bool:
+        """True if :meth:`restore` changes the model."""
+        return bool(self._weights)
+
     def restore(self) -> None:
         """Give the model the weights and statistics of the best epoch, if these are kept."""
         if self._weights:

@@ -19,6 +19,7 @@ from felbo.objectives.everywhere import DATA_STRENGTH
 from felbo.priors import Prior, UniformPrior
 from felbo.random import torch_seed
 from felbo.training.fit import fit
+from felbo.training.generators import state_kept
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3)
 
@@ -138,7 +139,8 @@ def choose_strength(
             objective = FunctionSpaceELBO.everywhere(
                 used, len(train[1]), strength, data_strength, measurement
             )
-        fit(model, objective, train, **options)
+        with state_kept(objective):  # all trials see the same points
+            fit(model, objective, train, **options)
         return _scored(model, strength, held_out, points, reference, seed)
 
     trials = [trial(0.0, None)]

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from felbo import dirichlet
-from felbo.errors import DataError, DivergedError, ShapeError
+from felbo.errors import DataError, DivergedError
 from felbo.evaluation.labelled import labelled_batches
-from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors
+from felbo.inputs import Inputs, as_inputs, as_labels, check_one_label_each, map_tensors
 from felbo.inputs import batch_size as count_items
+from felbo.models import unwrap
 from felbo.objectives import Objective
+from felbo.objectives.checks import check_labels
 from felbo.random import torch_seed
-from felbo.training.generators import find_generators, get_state, set_state
+from felbo.training.generators import find_objectives, state_kept
 from felbo.training.history import ValidationScores
 from felbo.training.processes import Processes
 from felbo.training.slices import check_sampler
@@ -33,7 +35,8 @@ class Validation:
 
     It is called with the model in evaluation mode, in which batch normalisation uses its running
     statistics and does not update them. The model's draws are the same in every epoch, and all
-    random generators are as before afterwards, also those of the objective's measurement sets.
+    random generators and counters are as before afterwards, also those of the objective and its
+    measurement sets.
 
     Args:
         data: what :func:`felbo.fit` takes as training data.
@@ -75,7 +78,7 @@ class Validation:
     def __call__(self) -> ValidationScores:
         """Return the scores of the model as it is."""
         sums, items = [], 0
-        with torch_seed(self.seed), generators_kept(self.objective):
+        with torch_seed(self.seed), scoring(self.model, self.objective):
             for x, y in labelled_batches(self.data, self.batch_size, self.model):
                 sums.append(self._own_sums(x, y))
                 items += len(y)
@@ -101,6 +104,16 @@ class Validation:
         return sums if share else torch.zeros_like(sums)
 
 
+@contextmanager
+def scoring(model: nn.Module, objective: Objective) -> Iterator[None]:
+    """Context manager: an objective that can be evaluated, and is as before afterwards."""
+    with state_kept(objective):
+        for part in find_objectives(objective):
+            if part.num_samples is not None:
+                part.num_samples = unwrap(model).evaluation_draws(part.num_samples)
+        yield
+
+
 def score_sums(model: Any, objective: Objective, x: Inputs, y: Tensor) -> Tensor:
     """Return loss, nll and number of correct labels of a batch, each summed over its items.
 
@@ -113,6 +126,7 @@ def score_sums(model: Any, objective: Objective, x: Inputs, y: Tensor) -> Tensor
     device = next(model.parameters()).device
     x, y = map_tensors(lambda part: part.to(device), x), y.to(device)
     probs = model(x).double().softmax(-1).mean(0)
+    check_labels(y, *probs.shape)
     picked = dirichlet.smooth(probs, SMOOTHING).gather(-1, y[:, None])
     loss = objective(model, x, y).total.double()
     return torch.stack([len(y) * loss, -picked.log().sum(), (probs.argmax(-1) == y).sum()])
@@ -122,20 +136,5 @@ def _as_tensors(data: Any, model: nn.Module) -> tuple[Any, Tensor]:
     """Convert a pair of arrays to tensors on the model's device, once for all epochs."""
     parameter = next(p for p in model.parameters() if p.is_floating_point())
     x, y = as_inputs(data[0], parameter.dtype), as_labels(data[1])
-    if y.shape != (count_items(x),):
-        raise ShapeError(
-            f"The validation data have {count_items(x)} inputs and labels of shape "
-            f"{list(y.shape)}; each input needs one label."
-        )
+    check_one_label_each(y, count_items(x))
     return map_tensors(lambda part: part.to(parameter.device), x), y.to(parameter.device)
-
-
-@contextmanager
-def generators_kept(objective: Objective) -> Iterator[None]:
-    """Context manager: restore the random generators of an objective afterwards."""
-    states = [(source, get_state(source)) for source in find_generators(objective)]
-    try:
-        yield
-    finally:
-        for source, state in states:
-            set_state(source, state)
