@@ -62,8 +62,10 @@ def test_chunks_and_formats_change_nothing(suffix, run, new, tmp_path, monkeypat
         X.to_parquet(tmp_path / "n.parquet")
     else:
         X.to_csv(tmp_path / f"n.{suffix}", index=False)
-    monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
-    found, _ = predicted(run, tmp_path / f"n.{suffix}", tmp_path)
+    monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7, None))
+    monkeypatch.setattr(tables.TableFile.copies, "__defaults__", (7,))
+    found, _ = predicted(run, tmp_path / f"n.{suffix}", tmp_path, "--keep", "c")
+    assert np.allclose(found.pop("c"), X["c"])
     pd.testing.assert_frame_equal(found, expected)
 
 

@@ -142,3 +142,14 @@ def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
     with pytest.raises(ExportError, match="differs from the original: its epistemic"):
         felbo.export(MODELS["Ensemble"](), tmp_path / "model.pt2", X, num_data=10**6)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_number_of_data_is_that_of_the_model(tmp_path):
+    model = MODELS["Ensemble"]()
+    model.num_data = 50
+    path = felbo.export(model, tmp_path / "model.pt2", X[:2], seed=5)
+    _, epistemic = torch.export.load(path).module()(X)
+    expected = felbo.predict(model, X, seed=5).epistemic
+    torch.testing.assert_close(epistemic, expected, rtol=0, atol=1e-4, check_dtype=False)
+    with pytest.raises(ValueError, match="pass example"):
+        felbo.export(model, tmp_path / "model.pt2")

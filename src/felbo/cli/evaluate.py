@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -59,7 +60,8 @@ def evaluate(
         form = Form(separator, encoding, decimal)
         file = open_table(source, form)
         others = {key: open_table(path, form) for key, path in elsewhere.items()}
-        found = evaluate_file(name, described, read_model(run), file, others)
+        note = partial(Console(stderr=True).print, style="yellow", markup=False, soft_wrap=True)
+        found = evaluate_file(name, described, read_model(run), file, others, note)
     else:
         from felbo.workflow.image_predicting import evaluate_images
 

@@ -54,7 +54,16 @@ def _by_parameter(ctx: typer.Context, settings: dict[str, Any], path: Path) -> d
             f"{path} sets {', '.join(map(repr, unknown))}, which `felbo {ctx.info_name}` does not "
             f"have; it has {', '.join(sorted(name.replace('_', '-') for name in known))}."
         )
-    return found
+    kinds = {str(parameter.name): parameter for parameter in ctx.command.params}
+    return {name: _as_flags(value, kinds[name]) for name, value in found.items()}
+
+
+def _as_flags(value: Any, parameter: Any) -> Any:
+    """Return a value as the command line would give it: several of an option are a list."""
+    several = parameter.multiple or parameter.nargs != 1
+    if several:
+        return value if isinstance(value, list) else [value]
+    return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
 ConfigOption = Annotated[

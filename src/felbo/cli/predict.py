@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -68,6 +69,8 @@ def predict(
 
     described = read_run(run)
     check_output(out)
+    if Path(source).exists() and out.resolve() == Path(source).resolve():
+        raise typer.BadParameter(f"--out {out} would replace the data: choose another file.")
     require_writable(out.absolute().parent)
     console = Console(stderr=True)
     rule = _rule(run, abstain_by, coverage, accuracy, threshold)
@@ -102,6 +105,8 @@ def _rule(
     from felbo.workflow.predicting import Rule, rule_of_evaluation
 
     if threshold is not None:
+        if math.isnan(threshold):
+            raise typer.BadParameter("--threshold is a number, got nan.")
         return Rule(score, -threshold if score in ("confidence", "precision") else threshold)
     if HELD_OUT not in evaluation_names(run):
         return None

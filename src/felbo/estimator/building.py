@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +66,10 @@ def make_model(
 ) -> StochasticClassifier:
     """Return a model of untrained networks ``[B, inputs] -> [B, classes]``."""
     check_choice("model", kind, list(MODELS))
+    if not isinstance(hidden, Sequence) or not all(isinstance(w, Integral) for w in hidden):
+        raise InputTypeError(
+            f"hidden takes the widths of layers, such as (50, 50); got {hidden!r}."
+        )
     if network is None:
         return MODELS[kind](lambda: mlp(inputs, hidden, classes), members)
     if isinstance(network, nn.Module) or not callable(network):
@@ -133,6 +139,9 @@ def make_optimizer(
     model: StochasticClassifier, learning_rate: float, weight_decay: float
 ) -> Optimizer:
     """Return Adam with L2 decay of the weights."""
+    if not 0.0 < learning_rate < math.inf:
+        raise SettingError(f"learning_rate must be a positive number, got {learning_rate}.")
+    check_weight("weight_decay", weight_decay)
     return Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
 
 

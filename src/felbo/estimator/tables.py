@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -16,6 +17,9 @@ Array = NDArray[Any]
 
 # A column of names or identifiers would otherwise become as many columns as there are rows.
 MAX_CATEGORIES = 256
+# Numbers in the units of the table that can be squared, and deviations from the mean that float32
+# can hold with room to compute.
+LARGEST, FARTHEST = 1e150, 1e30
 
 
 def is_frame(X: Any) -> TypeGuard[Any]:
@@ -57,6 +61,7 @@ class TableEncoder:
             filled = self.imputer.transform(numbers)
             self.scaler = StandardScaler().fit(filled, sample_weight=weights)
         if self.categories:
+            _check_one_type(categories)
             self.one_hot = OneHotEncoder(
                 handle_unknown="ignore", sparse_output=False, max_categories=MAX_CATEGORIES
             ).fit(categories)
@@ -68,6 +73,9 @@ class TableEncoder:
         parts = []
         if self.numbers:
             parts.append(self.scaler.transform(self.imputer.transform(numbers)))
+            if is_frame(X):
+                far = np.abs(parts[0]) > FARTHEST
+                _refuse(far, numbers, X.index, self._names(self.numbers))
         if self.categories:
             parts.append(self.one_hot.transform(categories))
         return np.hstack(parts).astype(np.float32)
@@ -106,11 +114,40 @@ class TableEncoder:
                 )
             return X.toarray() if sparse.issparse(X) else X, None
         numbers = X.iloc[:, self.numbers].to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(numbers).any():
-            raise DataError("Input X contains infinity or a value too large for dtype('float64').")
+        with np.errstate(invalid="ignore"):
+            large = np.abs(numbers) > LARGEST
+        _refuse(large, numbers, X.index, self._names(self.numbers))
         # pandas knows several missing values, the encoder one per type.
         categories = X.iloc[:, self.categories].astype(object)
         return numbers, categories.where(categories.notna(), None)
+
+
+def _refuse(too_large: Array, numbers: Array, rows: Any, columns: list[Any]) -> None:
+    """Raise for the first number that is too large.
+
+    Args:
+        too_large: whether each is ``[N, D]``.
+        numbers: in the units of the table ``[N, D]``.
+        rows: labels of the rows.
+        columns: names of the columns.
+    """
+    if too_large.any():
+        row, column = np.argwhere(too_large)[0]
+        raise DataError(
+            f"Input X contains infinity or a value that is too large: {numbers[row, column]:g} in "
+            f"column {columns[column]!r}, row {rows[row]}. Correct it, or leave it empty."
+        )
+
+
+def _check_one_type(categories: Any) -> None:
+    """Raise if a column holds numbers beside text, which cannot be ordered."""
+    for name in categories.columns:
+        kinds = sorted({type(value).__name__ for value in categories[name] if value is not None})
+        if len(kinds) > 1:
+            raise DataError(
+                f"Column {name!r} holds values of several types, {', '.join(kinds)}: make them "
+                "all text, or all numbers."
+            )
 
 
 class NumberTable:
@@ -133,12 +170,20 @@ class NumberTable:
         return features
 
 
+def _kind(values: Any) -> str:
+    """Return numpy's letter for the kind of a column; ``"M"`` for dates of any kind."""
+    dated = values.dtype.kind == "O" and isinstance(next(iter(values.dropna()), None), date)
+    periods = str(values.dtype).startswith("period")
+    return "M" if dated or periods else str(values.dtype.kind)
+
+
 def _kinds(X: Any) -> tuple[list[int], list[int]]:
     """Return the positions of the columns of numbers and of categories."""
     if not is_frame(X):
         return list(range(X.shape[1])), []
     # Objects that are all numbers are numbers.
-    kinds = [dtype.kind for dtype in X.infer_objects().dtypes]
+    table = X.infer_objects()
+    kinds = [_kind(table.iloc[:, position]) for position in range(table.shape[1])]
     unknown = [name for name, kind in zip(X.columns, kinds, strict=True) if kind not in "fiubO"]
     if unknown:
         raise DataError(

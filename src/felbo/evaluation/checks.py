@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from felbo.dirichlet.validation import check_simplex
-from felbo.errors import DataError, ShapeError
+from felbo.errors import DataError, InputTypeError, ShapeError
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import as_inputs, as_labels, check_one_label_each
 from felbo.objectives.checks import check_label_range
@@ -24,6 +24,11 @@ def probabilities(given: Prediction | Tensor | Any) -> Tensor:
         >>> probabilities([[0.75, 0.25]])
         tensor([[0.7500, 0.2500]], dtype=torch.float64)
     """
+    if isinstance(given, nn.Module):
+        raise InputTypeError(
+            f"Expected a prediction, got the model itself, {type(given).__name__}: pass "
+            "felbo.predict(model, x)."
+        )
     raw = given.probs if isinstance(given, Prediction) else as_inputs(given, torch.float64)
     if not isinstance(raw, Tensor) or raw.dim() != 2 or len(raw) == 0 or raw.shape[1] < 2:
         shape = list(raw.shape) if isinstance(raw, Tensor) else type(given).__name__

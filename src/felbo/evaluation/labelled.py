@@ -69,7 +69,13 @@ def predict_labelled(
         settings: further arguments of :func:`felbo.predict`.
     """
     labels: list[Tensor] = []
-    module = model if isinstance(model, nn.Module) else next(iter(model))
+    if not isinstance(model, nn.Module | list | tuple) or not model:
+        raise InputTypeError(
+            "Data are evaluated with a stochastic classifier or a list of networks, got "
+            f"{type(model).__name__}. Of anything else pass the predictions: "
+            "felbo.evaluate(felbo.predict(draws), labels), with draws [M, B, K]."
+        )
+    module = model if isinstance(model, nn.Module) else model[0]
 
     def recorded() -> Iterator[tuple[Inputs, Tensor]]:
         for x, y in labelled_batches(data, batch_size, module):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from felbo._files import write_atomically
 from felbo.errors import FelboError, SettingError
 from felbo.evaluation import Prediction, predict
+from felbo.evaluation.predict import known_size
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.fixed import with_fixed_draws, with_shared_masks
 from felbo.saving.graph import Numbers, PredictionGraph
@@ -38,9 +39,9 @@ class ExportError(FelboError, RuntimeError):
 def export(
     model: nn.Module | FunctionSpaceClassifier,
     path: str | PathLike[str],
-    example: Any,
+    example: Any = None,
     *,
-    num_data: int = 1_000_000,
+    num_data: int | None = None,
     smoothing: float = 1e-4,
     seed: int = 0,
     prepare: nn.Module | None = None,
@@ -55,9 +56,10 @@ def export(
         model: a stochastic classifier with one tensor as input; or a fitted
             :class:`felbo.FunctionSpaceClassifier` on numbers, whose preprocessing is included.
         path: ``.pt2`` for ``torch.export``, ``.onnx`` for ONNX (``pip install 'felbo[onnx]'``).
-        example: inputs ``[B, ...]`` that the model takes; their values do not matter.
-        num_data: upper bound of the precision, as in :func:`felbo.predict`; a fitted classifier
-            has its own.
+        example: inputs ``[B, ...]`` that the model takes; their values do not matter. A fitted
+            classifier needs none.
+        num_data: upper bound of the precision; ``None`` is that of the model, as in
+            :func:`felbo.predict`. A fitted classifier has its own.
         smoothing: as in :func:`felbo.predict`, above 0.
         seed: of the draws; a fitted classifier has its own.
         prepare: a module from a user's inputs to the model's, which becomes part of the graph.
@@ -82,16 +84,20 @@ def export(
     if is_estimator(model):
         learner = model.learner_
         prepare, seed, inner = _numbers(model), learner.seed, learner.model
-        num_data = max(1, round(learner.num_data))
+        cap = max(1, round(learner.num_data))
+        example = np.zeros((1, model.n_features_in_)) if example is None else example
         x = torch.as_tensor(np.asarray(example, dtype=np.float64))
+    elif example is None:
+        raise SettingError("A graph is traced with inputs: pass example, such as x[:1].")
     else:
         inner, x = unwrap(model), torch.as_tensor(example)
+        cap = known_size(model) if num_data is None else num_data
     # The graph is made for any number of inputs, unless it sees exactly one.
     x = x if len(x) > 1 else torch.cat([x, x])
-    graph = _graph(inner, x, num_data, smoothing, seed, prepare or nn.Identity())
+    graph = _graph(inner, x, cap, smoothing, seed, prepare or nn.Identity())
     program = _traced(graph, x)
     content = _torch_file(program) if target.suffix == ".pt2" else _onnx_file(program)
-    expected = _reference(inner, graph.prepare(x), num_data, smoothing, seed)
+    expected = _reference(inner, graph.prepare(x), cap, smoothing, seed)
     _check(target.suffix, content, x, expected)
     write_atomically(target, content)
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,22 @@ from felbo.workflow.errors import InputError
 
 Frame = Any
 
+# Words for a missing value in a column of features, as pandas documents them.
+MISSING = [
+    "",
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "-NaN",
+    "-nan",
+    "1.#IND",
+    "1.#QNAN",
+]
+MISSING += ["<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+# Name for what follows the last column, which no column of a file can have.
+EXTRA = "\0"
 NUMBER_WITH_COMMA = r"\s*[+-]?\d*,?\d+([eE][+-]?\d+)?\s*"
 
 
@@ -36,8 +53,10 @@ class CSV:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        tab = ".tsv" in self.path.suffixes
-        separator = self.separator or ("\t" if tab else ",")
+        tab = ".tsv" in [suffix.lower() for suffix in self.path.suffixes]
+        separator = (self.separator or ("\t" if tab else ",")).replace(r"\t", "\t")
+        if len(separator) != 1:
+            raise InputError(f"A separator is one character, such as ';', got {separator!r}.")
         # A byte order mark would become part of the first name.
         encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
         return {
@@ -45,18 +64,14 @@ class CSV:
             "encoding": encoding,
             "decimal": self.decimal or ".",
             "compression": None,
+            "keep_default_na": False,
         }
 
     def columns(self) -> list[str]:
         """Return the names of the columns, each there once."""
         with _explained(self):
             first = pd.read_csv(
-                opened(self.path),
-                header=None,
-                nrows=1,
-                dtype=str,
-                keep_default_na=False,
-                **self._settings,
+                opened(self.path), header=None, nrows=1, dtype=str, **self._settings
             )
         names = [str(name) for name in first.iloc[0]]
         doubled = sorted({name for name in names if names.count(name) > 1})
@@ -73,27 +88,64 @@ class CSV:
             )
         return names
 
-    def read(self) -> Frame:
-        """Return the whole table; columns that are not all numbers are text."""
-        names = self.columns()
+    def _table(self, literal: Collection[str]) -> dict[str, Any]:
+        """Return the settings for reading rows.
+
+        Args:
+            literal: columns in which only empty cells are missing. In others the usual words are
+                missing values too; a class, though, may be named 'None'.
+        """
+        names = self.columns() + self._extra()
+        return {
+            **self._settings,
+            "header": 0,
+            "names": names,
+            "index_col": False,
+            "na_values": {name: [""] if name in literal else MISSING for name in names},
+            # In a table of one column, a line without anything is a row without a value.
+            "skip_blank_lines": len(names) > 1,
+        }
+
+    def read(self, literal: Collection[str] = ()) -> Frame:
+        """Return the whole table; columns that are not all numbers are text.
+
+        Args:
+            literal: columns that are text as it is written, whatever they hold.
+        """
+        settings = self._table(literal)
         with _explained(self):
             frame = pd.read_csv(
-                opened(self.path), low_memory=False, index_col=False, **self._settings
+                opened(self.path), low_memory=False, dtype=dict.fromkeys(literal, str), **settings
             )
-            frame.columns = pd.Index(names)
-            text = [
-                position for position, kind in enumerate(frame.dtypes) if kind.kind not in "fiu"
-            ]
+            self._remove_extra(frame)
+            text = [name for name in frame.columns if frame[name].dtype.kind not in "fiu"]
             if text:
                 # As they are written: 'True' and '007' are the same in every file and chunk.
-                again = pd.read_csv(
-                    opened(self.path), dtype=str, usecols=text, index_col=False, **self._settings
-                )
-                for place, position in enumerate(text):
-                    frame[names[position]] = again.iloc[:, place].astype(object)
+                again = pd.read_csv(opened(self.path), dtype=str, usecols=text, **settings)
+                for name in text:
+                    frame[name] = again[name].astype(object)
         if self.decimal is None:
-            self._refuse_decimal_commas(frame[[names[position] for position in text]])
+            self._refuse_decimal_commas(frame[[name for name in text if name not in literal]])
         return frame
+
+    def _extra(self) -> list[str]:
+        """Return a name for the field that follows the last column, if the first row has one."""
+        try:
+            first = pd.read_csv(
+                opened(self.path), header=None, skiprows=1, nrows=1, dtype=str, **self._settings
+            )
+        except (ValueError, UnicodeError):  # no row, or one that the reader of the table refuses
+            return []
+        return [EXTRA] if first.shape[1] > len(self.columns()) else []
+
+    def _remove_extra(self, frame: Frame) -> None:
+        """Remove the field that follows the last column; raise unless it is always empty."""
+        if EXTRA in frame and frame.pop(EXTRA).notna().any():
+            raise InputError(
+                f"{self.path} has rows with more fields than names of columns, "
+                f"{len(self.columns())}, so that all of them would move: name every column in the "
+                "first row, row numbers too."
+            )
 
     def _refuse_decimal_commas(self, frame: Frame) -> None:
         """Raise if columns of text are numbers with decimal commas, and would be categories."""
@@ -110,22 +162,34 @@ class CSV:
                 "--decimal . to take them as text."
             )
 
-    def chunks(self, wanted: list[str], numbers: Collection[str], rows: int) -> Iterator[Frame]:
+    def chunks(
+        self,
+        wanted: list[str],
+        numbers: Collection[str],
+        rows: int,
+        literal: Collection[str] = (),
+    ) -> Iterator[Frame]:
         """Yield some columns, some rows at a time.
 
         Args:
             wanted: names of the columns.
             numbers: those that hold numbers; others are text.
             rows: per chunk.
+            literal: columns of text in which only empty cells are missing.
         """
         kinds = {name: "float64" if name in numbers else "str" for name in wanted}
-        settings = {"usecols": wanted, "index_col": False, **self._settings}
+        settings = {"usecols": [*wanted, *self._extra()], **self._table(literal)}
         try:
-            with (
-                _explained(self),
-                pd.read_csv(opened(self.path), dtype=kinds, chunksize=rows, **settings) as reader,
-            ):
-                yield from reader
+            with _explained(self):
+                reader = pd.read_csv(opened(self.path), dtype=kinds, chunksize=rows, **settings)
+            with reader:
+                while True:
+                    with _explained(self):
+                        chunk = next(reader, None)
+                    if chunk is None:
+                        return
+                    self._remove_extra(chunk)
+                    yield chunk
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
@@ -154,7 +218,10 @@ class CSV:
 def _explained(file: CSV) -> Iterator[None]:
     """Context manager: errors of reading say what is wrong with the file."""
     try:
-        yield
+        with warnings.catch_warnings():
+            # Fields beyond the names of columns would be lost.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            yield
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{file.path} is empty.") from error
     except (UnicodeDecodeError, UnicodeError) as error:
@@ -164,5 +231,5 @@ def _explained(file: CSV) -> Iterator[None]:
         ) from error
     except LookupError as error:
         raise InputError(f"There is no encoding {file.encoding!r}: {error}.") from error
-    except pd.errors.ParserError as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{file.path} is not a table: {error}") from error

@@ -39,11 +39,15 @@ def predicted_chunks(
     done = 0
     for kept, prediction in _chunks(folder, run, source, keep, form, note):
         columns = columns_of([prediction])
-        found = {**kept, **named_columns(columns, run.classes)}
-        if len(found) < len(kept) + len(named_columns(columns, run.classes)):
-            raise InputError("A kept column has the name of a column of predictions: rename it.")
+        predicted = named_columns(columns, run.classes)
         if rule is not None:
-            found["abstain"] = rule.abstains(columns)
+            predicted["abstain"] = rule.abstains(columns)
+        if common := sorted(kept.keys() & predicted.keys()):
+            raise InputError(
+                f"The kept columns {', '.join(map(repr, common))} have the names of columns of "
+                "predictions: rename them."
+            )
+        found = {**kept, **predicted}
         done += len(prediction)
         progress(done)
         yield found
@@ -63,9 +67,9 @@ def _chunks(
         from felbo.workflow.unseen import Unseen
 
         unseen = Unseen(model)
-        for chunk, prediction in predict_file(model, open_table(source, form), keep):
+        for chunk, kept, prediction in predict_file(model, open_table(source, form), keep):
             unseen.add(chunk)
-            yield {name: chunk[name].to_numpy() for name in keep}, prediction
+            yield kept, prediction
         for text in unseen.notes():
             note(text)
         return

@@ -29,7 +29,8 @@ def parquet_chunks(path: Path, wanted: list[str], rows: int) -> Iterator[Any]:
         for batch in file.iter_batches(rows, columns=wanted):
             empty = False
             # The names are those of the schema; what pandas wrote beside it may be damaged.
-            yield batch.to_pandas(ignore_metadata=True)[wanted]
+            # Whole numbers stay so where some are missing.
+            yield batch.to_pandas(ignore_metadata=True, integer_object_nulls=True)[wanted]
     except (pyarrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
     if empty:

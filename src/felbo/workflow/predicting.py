@@ -32,7 +32,17 @@ class Rule(NamedTuple):
 
     def abstains(self, columns: Columns) -> Any:
         """Return True for each prediction to withhold ``[B]``."""
-        return score_of(columns, self.score) > self.threshold
+        return scores(columns, self.score) > self.threshold
+
+
+def scores(columns: Columns, score: str) -> Any:
+    """Return a score of each prediction ``[B]``; raise if the model has none."""
+    values = score_of(columns, score)
+    if np.isnan(values).any():
+        raise InputError(
+            f"A model of one draw has no {score} uncertainty: abstain by total or confidence."
+        )
+    return values
 
 
 def rule_of_evaluation(
@@ -46,11 +56,7 @@ def rule_of_evaluation(
         coverage: share of the held-out predictions that are kept.
         accuracy: in per cent, which the kept ones must reach; it takes the place of the coverage.
     """
-    values = score_of(found.test, score)
-    if np.isnan(values).any():
-        raise InputError(
-            f"A model of one draw has no {score} uncertainty: abstain by total or confidence."
-        )
+    values = scores(found.test, score)
     if accuracy is None:
         if not 0.0 < coverage <= 1.0:
             raise InputError(f"The coverage is a share above 0 and up to 1, got {coverage}.")
@@ -96,7 +102,9 @@ def _writer(path: Path) -> Iterator[Any]:
         opened: list[Any] = []
 
         def append(frame: Any) -> None:
-            table = arrow.Table.from_pandas(frame, preserve_index=False)
+            # All chunks have the types of the first.
+            schema = opened[0].schema if opened else None
+            table = arrow.Table.from_pandas(frame, schema, preserve_index=False)
             if not opened:
                 opened.append(arrow.parquet.ParquetWriter(path, table.schema))
             opened[0].write_table(table)

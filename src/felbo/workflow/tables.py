@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ Frame = Any
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*CSV_SUFFIXES, ".parquet", ".npz")
 CHUNK = 8192
+ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]|\s*$)")
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,14 @@ class TableFile:
             return self._csv.columns()
         return parquet_columns(self.path) if self.kind == "parquet" else npz_columns(self.path)
 
-    def read(self) -> Frame:
-        """Return the whole table with at least one row: numbers as float64, all else as text."""
+    def read(self, target: str | None = None) -> Frame:
+        """Return the whole table with at least one row: numbers as float64, all else as text.
+
+        Args:
+            target: a column of a CSV file that is text as it is written: '010' is not 10.
+        """
         if self.kind == "csv":
-            frame = self._csv.read()
+            frame = self._csv.read([name for name in self.columns() if name == target])
         else:
             frame = pd.concat(list(self._raw(self.columns(), CHUNK)), ignore_index=True)
         if frame.empty:
@@ -80,7 +88,11 @@ class TableFile:
         return typed(frame, self.path)
 
     def chunks(
-        self, wanted: Sequence[str], numbers: Collection[str], rows: int = CHUNK
+        self,
+        wanted: Sequence[str],
+        numbers: Collection[str],
+        rows: int = CHUNK,
+        target: str | None = None,
     ) -> Iterator[Frame]:
         """Yield some columns, some rows at a time, of the types that they had in training.
 
@@ -88,16 +100,11 @@ class TableFile:
             wanted: names of the columns.
             numbers: those of them that held numbers in training.
             rows: per chunk.
+            target: as in :meth:`read`.
         """
-        there = self.columns()
-        missing = [name for name in wanted if name not in there]
-        if missing:
-            raise InputError(
-                f"{self.path} has no column {', '.join(map(repr, missing))}. It has "
-                f"{', '.join(map(repr, there[:30]))}."
-            )
+        self._check_there(wanted)
         if self.kind == "csv":
-            chunks = self._csv.chunks(list(wanted), numbers, rows)
+            chunks = self._csv.chunks(list(wanted), numbers, rows, [target] if target else [])
         else:
             raw = self._raw(list(wanted), rows)
             chunks = (typed(chunk, self.path, numbers) for chunk in raw)
@@ -108,6 +115,22 @@ class TableFile:
                 yield chunk
         if empty:
             raise InputError(f"{self.path} has no rows: there is nothing to predict.")
+
+    def copies(self, wanted: Sequence[str], rows: int = CHUNK) -> Iterator[Frame]:
+        """Yield some columns as they are, to be copied: text of a CSV file, values of others."""
+        self._check_there(wanted)
+        if self.kind == "csv":
+            return self._csv.chunks(list(wanted), (), rows, literal=wanted)
+        return self._raw(list(wanted), rows)
+
+    def _check_there(self, wanted: Sequence[str]) -> None:
+        there = self.columns()
+        missing = [name for name in wanted if name not in there]
+        if missing:
+            raise InputError(
+                f"{self.path} has no column {', '.join(map(repr, missing))}. It has "
+                f"{', '.join(map(repr, there[:30]))}."
+            )
 
     def _raw(self, wanted: list[str], rows: int) -> Iterator[Frame]:
         read = parquet_chunks if self.kind == "parquet" else npz_chunks
@@ -126,7 +149,9 @@ def typed(frame: Frame, path: Path, numbers: Collection[str] | None = None) -> F
     columns = {}
     for name in frame.columns:
         values = frame[name]
-        if values.dtype.kind in "mM":
+        if values.dtype.kind == "O" and values.map(_is_decimal).all():
+            values = values.astype("float64")
+        if values.dtype.kind in "mM" or (values.dtype.kind == "O" and _are_dates(values)):
             raise InputError(
                 f"{path}: column {name!r} holds dates or times. Turn them into numbers, such as "
                 "days since a first one, or leave them out with --drop."
@@ -147,5 +172,22 @@ def _numbers(values: Any, name: str, path: Path) -> Any:
 
 def _text(values: Any) -> Any:
     there = values.notna()
-    text = np.array([str(v) if t else None for v, t in zip(values, there, strict=True)], object)
+    text = np.array([_word(v) if t else None for v, t in zip(values, there, strict=True)], object)
     return pd.Series(text, index=values.index, dtype=object)
+
+
+def _word(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _is_decimal(value: Any) -> bool:
+    return value is None or isinstance(value, Decimal)
+
+
+def _are_dates(values: Any) -> bool:
+    """Return whether all values that are there are dates, or text such as 2024-05-31."""
+    there = values.dropna()
+    return bool(len(there)) and all(
+        isinstance(value, date) or (isinstance(value, str) and ISO_DATE.match(value))
+        for value in there
+    )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from felbo.estimator import FunctionSpaceClassifier
+from felbo.estimator.tables import TableEncoder
 from felbo.evaluation import Prediction
 from felbo.saving import save
 from felbo.workflow.errors import InputError
@@ -57,7 +60,7 @@ def train_table(
         verbose: whether to show a progress bar.
     """
     started = time.monotonic()
-    X, y, unlabelled = split_target(file.read(), target, drop)
+    X, y, unlabelled = split_target(file.read(target), target, drop)
     check_classes(y, target)
     kept, held_out = split_rows(y, test_fraction, seed)
     classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
@@ -113,15 +116,20 @@ def evaluate_file(
     classifier: FunctionSpaceClassifier,
     file: TableFile,
     ood: dict[str, TableFile],
+    note: Callable[[str], None],
 ) -> StoredEvaluation:
-    """Evaluate a classifier on a file with the target column, and on files from elsewhere."""
+    """Evaluate a classifier on a file with the target column, and on files from elsewhere.
+
+    ``note`` is told what a user should know about the data.
+    """
     assert run.target is not None
     wanted = [*names_of(classifier), run.target]
-    text_or_number = {*numbers_of(classifier)} | ({run.target} if _whole(run) else set())
-    X, y, _ = split_target(_concat(file, wanted, text_or_number), run.target, [])
+    rows = _concat(file, wanted, numbers_of(classifier), run.target)
+    X, y, unlabelled = split_target(rows, run.target, [])
     known = np.array(run.classes)
-    y = np.asarray(y, known.dtype) if _whole(run) else y
-    strange = sorted(set(y.tolist()) - set(known.tolist()))
+    # Codes such as 010 may be all numbers here by chance.
+    y = y if _whole(run) else rows.loc[X.index, run.target].to_numpy(str)
+    strange = sorted(set(y.tolist()) - set(known.tolist()), key=str)
     if strange:
         raise InputError(
             f"{file.path}: the labels {strange[:10]} were not there in training, which had "
@@ -132,24 +140,29 @@ def evaluate_file(
         key: _concat(other, names_of(classifier), numbers_of(classifier))
         for key, other in ood.items()
     }
+    if unlabelled:
+        note(f"{unlabelled} rows without a label were left out.")
     return evaluate_rows(name, classifier, X, labels, elsewhere, run.settings["seed"])
 
 
 def predict_file(
     classifier: FunctionSpaceClassifier, file: TableFile, keep: list[str]
-) -> Iterator[tuple[Any, Prediction]]:
-    """Yield the rows of a file in chunks, each with its predictions; memory is bounded.
+) -> Iterator[tuple[Any, dict[str, Any], Prediction]]:
+    """Yield the rows of a file in chunks, each with what is kept of it and its predictions.
+
+    Memory is bounded.
 
     Args:
         classifier: of the run.
         file: with the columns of the training; others are ignored.
-        keep: further columns that the chunks shall hold, as text.
+        keep: columns to copy as they are.
     """
-    names, numbers = names_of(classifier), numbers_of(classifier)
-    wanted = [*names, *(name for name in keep if name not in names)]
-    for chunk in file.chunks(wanted, numbers):
+    names = names_of(classifier)
+    copies: Iterator[Any] = file.copies(keep) if keep else repeat(pd.DataFrame())
+    for chunk, kept in zip(file.chunks(names, numbers_of(classifier)), copies, strict=False):
+        columns = {name: kept[name].astype(object).to_numpy() for name in keep}
         for prediction in classifier.learner_.predictions(chunk[names]):
-            yield chunk, prediction
+            yield chunk, columns, prediction
 
 
 def far_away(classifier: FunctionSpaceClassifier, X: Any) -> dict[str, Any]:
@@ -161,7 +174,10 @@ def far_away(classifier: FunctionSpaceClassifier, X: Any) -> dict[str, Any]:
     numbers = numbers_of(classifier)
     if not numbers:
         return {}
-    step = FAR * X[numbers].std().fillna(0.0)
+    table = classifier.learner_.table
+    assert isinstance(table, TableEncoder)
+    # Of the training rows: those that are evaluated may be few.
+    step = FAR * table.scaler.scale_
     found = {}
     for name, sign in (("up", 1.0), ("down", -1.0)):
         moved = X.copy()
@@ -182,10 +198,8 @@ def numbers_of(classifier: FunctionSpaceClassifier) -> list[str]:
     return [name for position, name in enumerate(names) if position not in categories]
 
 
-def _concat(file: TableFile, wanted: list[str], numbers: Any) -> Any:
-    import pandas as pd
-
-    return pd.concat(list(file.chunks(wanted, numbers)), ignore_index=True)
+def _concat(file: TableFile, wanted: list[str], numbers: Any, target: str | None = None) -> Any:
+    return pd.concat(list(file.chunks(wanted, numbers, target=target)), ignore_index=True)
 
 
 def _whole(run: Run) -> bool:
@@ -210,6 +224,11 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     notes = []
     if unlabelled:
         notes.append(f"{unlabelled} rows without a label were left out.")
+    if "" in X.columns:
+        notes.append(
+            "A column without a name counts as a feature. If it holds row numbers, leave it out "
+            "with --drop ''."
+        )
     constant = [str(name) for name in X.columns if X[name].nunique(dropna=False) < 2]
     if constant:
         notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")

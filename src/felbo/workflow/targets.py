@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from felbo.workflow.errors import InputError
 
 Array = NDArray[Any]
 
+NUMBER = re.compile(r"\s*[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?\s*")
+# Beyond it neighbouring whole numbers are one number in float64.
+LARGEST = 2**53
 # With more different labels than this share of the rows, a target is no class.
 MOST_CLASSES = 0.5
 
@@ -39,11 +43,20 @@ def split_target(frame: Any, target: str, drop: list[str]) -> tuple[Any, Array, 
 
 
 def checked_labels(values: Array, target: str) -> Array:
-    """Return labels as whole numbers or text; raise if there are none, or fractions."""
+    """Return labels as whole numbers or text; raise if there are none, or fractions.
+
+    Text is a number if all labels are, and none is written with leading zeros: a code such as 010
+    is a name.
+    """
     if not len(values):
         raise InputError(f"The target {target!r} is missing in every row.")
     if values.dtype.kind != "f":
-        return np.array([str(value) for value in values])
+        words = np.array([str(value) for value in values])
+        if not all(map(NUMBER.fullmatch, words)):
+            return words
+        values = words.astype(np.float64)
+        if np.abs(values).max() >= LARGEST:
+            return words
     labels = values.astype(np.int64)
     if not np.array_equal(labels, values):
         raise InputError(
