@@ -18,12 +18,10 @@ from felbo.evaluation.members import Members, check_networks
 from felbo.evaluation.prediction import Prediction
 from felbo.evaluation.spread import Spread, concatenate, summarise
 from felbo.inputs import Inputs, explained, tensors
-from felbo.models import StochasticClassifier, evaluation_mode, unwrap
+from felbo.models import evaluation_mode, unwrap
+from felbo.models.unwrap import UNKNOWN_SIZE, known_size
 from felbo.objectives.forward import checked
 from felbo.random import torch_seed
-
-# Upper bound of the fitted precision if the number of training examples is not known.
-UNKNOWN_SIZE = 1_000_000
 
 
 @torch.no_grad()
@@ -79,7 +77,7 @@ def predict(
         >>> felbo.predict(draws).probs
         tensor([[0.5000, 0.3500, 0.1500]])
     """
-    cap = known_size(model) if num_data is None else num_data
+    cap = bound_of_precision(model) if num_data is None else num_data
     _check_settings(cap, batch_size, smoothing)
     if isinstance(model, Tensor | np.ndarray):
         return _from_draws(model, x, num_samples, cap, smoothing)
@@ -107,14 +105,10 @@ def predict(
     )
 
 
-def known_size(model: Any) -> int:
-    """Return N, the number of training examples of a model; 1,000,000 if it is not known.
-
-    A wrapper (compiled, averaged, tempered) has that of the model inside.
-    """
-    parts = model.modules() if isinstance(model, nn.Module) else ()
-    sizes = (part.num_data for part in parts if isinstance(part, StochasticClassifier))
-    return next((size for size in sizes if size is not None), UNKNOWN_SIZE)
+def bound_of_precision(model: Any) -> int:
+    """Return the number of training examples of a model, or a large one if it is not known."""
+    known = known_size(model) if isinstance(model, nn.Module) else None
+    return UNKNOWN_SIZE if known is None else known
 
 
 class _Source(NamedTuple):

@@ -7,6 +7,18 @@ from torch import nn
 from felbo.errors import InputTypeError
 from felbo.models.base import StochasticClassifier
 
+# Upper bound of a precision where the number of training examples is not known.
+UNKNOWN_SIZE = 1_000_000
+
+
+def known_size(model: nn.Module) -> int | None:
+    """Return N, the number of training examples of a model; ``None`` if it is not known.
+
+    A wrapper (compiled, averaged, tempered) has that of the model inside.
+    """
+    parts = (part for part in model.modules() if isinstance(part, StochasticClassifier))
+    return next((part.num_data for part in parts if part.num_data is not None), None)
+
 
 def unwrap(model: nn.Module) -> StochasticClassifier:
     """Return the stochastic classifier inside a wrapper, or ``model`` itself if it is one.

@@ -11,10 +11,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
+from felbo.dirichlet.validation import SUM_TOLERANCE
 from felbo.errors import DataError, InputTypeError, ShapeError
-
-# Rounding of the sum of float32 probabilities over thousands of classes.
-SUM_TOLERANCE = 1e-4
 
 
 class Classifier(Protocol):

@@ -11,12 +11,9 @@ from torch.distributions import Dirichlet
 from felbo import dirichlet
 from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
-from felbo.models import StochasticClassifier, unwrap
+from felbo.models import unwrap
+from felbo.models.unwrap import UNKNOWN_SIZE, known_size
 from felbo.random import torch_seed
-
-# Upper bound of the fitted precision if the number of training examples is not known, as in
-# felbo.predict.
-UNKNOWN_SIZE = 1_000_000
 
 
 class ModelPrior:
@@ -72,7 +69,7 @@ class ModelPrior:
         if not 0.0 < smoothing < 1.0:
             raise SettingError(f"smoothing must lie in (0, 1), got {smoothing}.")
         one_draw = not inner.is_random and not inner.gives_concentration
-        if one_draw and max_precision is None and _num_data(model) is None:
+        if one_draw and max_precision is None and known_size(model) is None:
             raise SettingError(
                 f"This {type(inner).__name__} gives one draw, which has no precision, and does not "
                 "know its number of training examples: pass max_precision, or train it with "
@@ -113,17 +110,11 @@ class ModelPrior:
         # All draws of a model without randomness are the same one.
         logits = logits if inner.is_random else logits[:1]
         probs = logits.double().softmax(-1)
-        cap = float(max(_num_data(self.model) or UNKNOWN_SIZE, probs.shape[-1]))
+        cap = float(max(known_size(self.model) or UNKNOWN_SIZE, probs.shape[-1]))
         fitted = dirichlet.fit(
             dirichlet.smooth(probs, self.smoothing), max_precision=cap, validate=False
         )
         return fitted.concentration.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def _num_data(model: nn.Module) -> int | None:
-    """Return N of a model or of the one inside it (as in a tempered model), if it is known."""
-    parts = (part for part in model.modules() if isinstance(part, StochasticClassifier))
-    return next((part.num_data for part in parts if part.num_data is not None), None)
 
 
 def _check_finite(logits: torch.Tensor, items: int) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from felbo._files import write_atomically
 from felbo.errors import FelboError, SettingError
 from felbo.evaluation import Prediction, predict
-from felbo.evaluation.predict import known_size
+from felbo.evaluation.predict import bound_of_precision
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.fixed import with_fixed_draws, with_shared_masks
 from felbo.saving.graph import Numbers, PredictionGraph
@@ -91,7 +91,7 @@ def export(
         raise SettingError("A graph is traced with inputs: pass example, such as x[:1].")
     else:
         inner, x = unwrap(model), torch.as_tensor(example)
-        cap = known_size(model) if num_data is None else num_data
+        cap = bound_of_precision(model) if num_data is None else num_data
     # The graph is made for any number of inputs, unless it sees exactly one.
     x = x if len(x) > 1 else torch.cat([x, x])
     graph = _graph(inner, x, cap, smoothing, seed, prepare or nn.Identity())
