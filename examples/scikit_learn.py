@@ -22,20 +22,21 @@ import felbo
 def main(epochs: int = 30, strengths: tuple[float, ...] = (0.003, 0.03, 0.3)) -> dict[str, float]:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
+    # The number of epochs is fixed here; otherwise every fit would look for it on splits of its own.
+    classifier = felbo.FunctionSpaceClassifier(epochs=epochs, early_stopping=False, random_state=0)
     pipeline = Pipeline(
         [
             ("scale", StandardScaler()),
             ("components", PCA(10)),
-            ("classify", felbo.FunctionSpaceClassifier(epochs=epochs, random_state=0)),
+            ("classify", classifier),
         ]
     )
     grid = {"classify__strength": list(strengths)}
     search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=3).fit(X_train, y_train)
     best = search.best_estimator_
 
-    before, classifier = best[:-1], best[-1]
     right = best.predict(X_test) == y_test
-    doubt = classifier.uncertainty(before.transform(X_test), "total")
+    doubt = best[-1].uncertainty(best[:-1].transform(X_test), "total")
     sure = doubt <= np.quantile(doubt, 0.8)
     found = {
         "strength": search.best_params_["classify__strength"],
