@@ -20,6 +20,8 @@ from felbo.workflow.errors import InputError
 
 FORMAT = 1
 DESCRIPTION, MODEL, EVALUATIONS = "run.json", "model.safetensors", "evaluations"
+REPORT = "report.html"
+# The evaluation that a training writes, and nothing else.
 HELD_OUT = "held-out"
 # Pixels along the side of an image that a model takes.
 LARGEST_IMAGE = 4096
@@ -56,7 +58,10 @@ class Run:
     notes: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
-        """Write the description into the folder of the run."""
+        """Write the description into the folder of the run, at the end of its training."""
+        # With an evaluation on held-out data, those of the run before are gone already.
+        if (folder / DESCRIPTION).exists():
+            remove_results(folder)
         text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
         write_atomically(folder / DESCRIPTION, text)
 
@@ -136,6 +141,8 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
         )
     if unfinished and overwrite:
         remove_checkpoints(folder)
+    if overwrite and not (folder / DESCRIPTION).exists():
+        remove_results(folder)  # left by a training that was killed before its description
     # A run that replaces another one, interrupted, has the description of the other one.
     goes_on = unfinished and resume
     if (folder / DESCRIPTION).exists() and not overwrite and not goes_on:
@@ -144,6 +151,14 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
             "--overwrite."
         )
     return goes_on
+
+
+def remove_results(folder: Path) -> None:
+    """Delete what was said about a model: description, evaluations and report."""
+    stored = (path for end in ("json", "npz") for path in (folder / EVALUATIONS).glob(f"*.{end}"))
+    # The description first: without it, nothing else is read.
+    for path in (folder / DESCRIPTION, *stored, folder / REPORT):
+        path.unlink(missing_ok=True)
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -191,6 +206,8 @@ class StoredEvaluation:
 
     def write(self, folder: Path) -> None:
         """Write two files into the folder of the run: one of JSON, one of arrays."""
+        if self.name == HELD_OUT:  # of a model that has just replaced that of all the others
+            remove_results(folder)
         arrays = {"labels": self.labels} | {f"test/{k}": v for k, v in self.test.items()}
         for place, (name, columns) in enumerate(self.ood.items()):
             arrays |= {f"ood{place}/{part}": values for part, values in columns.items()}
