@@ -45,10 +45,15 @@ def evaluate(
       felbo evaluate runs/mnist mnist --name test --ood clothes=fashion-mnist
     """
     from felbo._files import require_writable
-    from felbo.workflow.folder import read_model, read_run
+    from felbo.workflow.folder import HELD_OUT, read_model, read_run
 
     if not re.fullmatch(r"[\w-]+", name):
         raise InputError(f"A name has letters, digits, - and _ only; got {name!r}.")
+    if name.lower() == HELD_OUT:  # in lower case, since some file systems do not tell them apart
+        raise InputError(
+            f"The name {name!r} is that of the evaluation on data held out in training, from which "
+            "`felbo predict` has its threshold. Choose another --name."
+        )
     described = read_run(run)
     require_writable(run)
     elsewhere = named_paths(ood or [])
