@@ -90,6 +90,28 @@ def test_evaluation_keeps_the_order_of_classes(run, tmp_path):
     assert list(scores["ood"]) == ["other"]
 
 
+def test_a_single_class_is_evaluated_but_not_learnt(run, tmp_path):
+    write_images(tmp_path / "new", count=3)
+    (tmp_path / "new" / "bright").rename(tmp_path / "bright")
+    found = felbo("evaluate", run, tmp_path / "new", "--name", "one")
+    assert found.exit_code == 0, found.output
+    scores = json.loads((run / "evaluations" / "one.json").read_text())["scores"]
+    assert scores["test"]["accuracy"]["value"] == 100.0
+    assert felbo("report", run, "--evaluation", "one").exit_code == 0
+    refused = felbo("train", tmp_path / "new", "--out", tmp_path / "run", *FAST)
+    assert refused.exit_code == 1
+    assert "at least two to train; found 'dark' only" in refused.stderr
+
+
+def test_images_that_were_not_used_are_counted(run, tmp_path):
+    photos = write_images(tmp_path / "photos")
+    (photos / "bright" / "00.png").rename(photos / "00.png")
+    words = "1 beside the folders of the classes and 0 in folders below"
+    given = ["train", photos, "--out", tmp_path / "run", *FAST, "--epochs", "1"]
+    assert words in felbo(*given).stderr
+    assert words in felbo("evaluate", run, photos, "--name", "fewer").stderr
+
+
 def test_report_and_export(run, tmp_path):
     assert felbo("report", run, "--out", tmp_path / "report.html").exit_code == 0
     assert "data:image/png;base64," in (tmp_path / "report.html").read_text()

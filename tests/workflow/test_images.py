@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from felbo.workflow.errors import InputError
-from felbo.workflow.images import read_image
+from felbo.workflow.images import FolderImages, image_chunks, read_image
 
 
 def ramp(dtype, scale=1):
@@ -41,6 +41,7 @@ def test_sixteen_bits_are_scaled(name, write, tmp_path):
     write(tmp_path / "grey" / name)
     assert torch.equal(read_image(tmp_path / "grey" / name, 4, 1)[0], expected())
     assert torch.equal(read_image(tmp_path / "grey" / name, 4, 3)[1], expected())
+    assert FolderImages(tmp_path, 4).read().images.shape[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,25 @@ def test_exif_data_that_cannot_be_read_turn_nothing(tmp_path):
     with pytest.raises(SyntaxError):
         Image.open(tmp_path / "a.png").getexif()
     assert torch.equal(read_image(tmp_path / "a.png", 4, 1)[0], expected())
+
+
+def test_hidden_names_and_misplaced_images_are_left_out(tmp_path):
+    for name in (
+        *("a/1.png", "b/1.png", "b/.2.png", ".ipynb_checkpoints/1.png", "a/.old/1.png"),
+        *("top.png", "a/deep/1.png", "c/deep/1.png"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4)).save(tmp_path / name)
+    source = FolderImages(tmp_path, 4)
+    assert source.classes() == ["a", "b"]
+    assert source.read().names == ["a/1.png", "b/1.png"]
+    assert "1 beside the folders of the classes and 2 in folders below" in source.notes()[0]
+    names = [name for part, _ in image_chunks(tmp_path, 4, 1) for name in part]
+    assert names == ["a/1.png", "a/deep/1.png", "b/1.png", "c/deep/1.png", "top.png"]
+
+
+def test_a_folder_of_folders_of_classes_says_where_its_images_are(tmp_path):
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    Image.new("L", (4, 4)).save(tmp_path / "train" / "a" / "1.png")
+    with pytest.raises(InputError, match=r"found none.* 1 in folders below"):
+        FolderImages(tmp_path, 4).classes()

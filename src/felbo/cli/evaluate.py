@@ -68,7 +68,13 @@ def evaluate(
     else:
         from felbo.workflow.image_predicting import evaluate_images
 
-        found = evaluate_images(name, described, read_model(run), source, elsewhere, limit)
+        found = evaluate_images(
+            name, described, read_model(run), source, elsewhere, limit, _print_note
+        )
     found.write(run)
     print_scores(run, name)
     Console().print(f"Report: felbo report {escape(str(run))} --evaluation {name}", soft_wrap=True)
+
+
+def _print_note(text: str) -> None:
+    Console(stderr=True).print(f"[yellow]{escape(text)}[/]", soft_wrap=True)

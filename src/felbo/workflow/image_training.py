@@ -17,6 +17,7 @@ from felbo.priors import UniformPrior
 from felbo.random import torch_seed
 from felbo.saving import save
 from felbo.training import History, fit
+from felbo.workflow.errors import InputError
 from felbo.workflow.folder import CHECKPOINTS, HELD_OUT, MODEL, Run, remove_checkpoints
 from felbo.workflow.image_inputs import inputs, preparation
 from felbo.workflow.image_predicting import evaluate_labelled
@@ -52,7 +53,7 @@ def train_images(
     The arguments are those of ``felbo train``; ``validation=None`` trains without early stopping.
     """
     started = time.monotonic()
-    classes = source.classes()
+    classes = _classes(source)
     training, test = _split(source, test_fraction, limit, seed)
     if validation is not None and validation * len(training.labels) < FEWEST_HELD_OUT:
         validation = None
@@ -86,6 +87,7 @@ def train_images(
         num_data=objective.num_data,
         preparation=prepared,
         history=_curves(history),
+        notes=source.notes(),
         settings={
             "seed": seed,
             "model": model,
@@ -102,6 +104,16 @@ def train_images(
     )
     _write(run, built, test, folder, started)
     return run
+
+
+def _classes(source: ImageSource) -> list[str]:
+    found = source.classes()
+    if len(found) < 2:
+        raise InputError(
+            f"{source.name} must hold a folder of images for each class, at least two to train; "
+            f"found {', '.join(map(repr, found))} only. {' '.join(source.notes())}".rstrip()
+        )
+    return found
 
 
 def _write(

@@ -63,6 +63,9 @@ class ImageSource(Protocol):
     def held_out(self) -> LabelledImages | None:
         """Return the test split that the publisher made, if there is one."""
 
+    def notes(self) -> list[str]:
+        """Return what a user should know about the images."""
+
 
 class NamedImages:
     """A data set that felbo knows by name."""
@@ -82,6 +85,10 @@ class NamedImages:
         """Return the test split."""
         return self._split("test")
 
+    def notes(self) -> list[str]:
+        """Return nothing: all images are used."""
+        return []
+
     def _split(self, split: Any) -> LabelledImages:
         found = load(self.name, split)
         names = [f"{self.name} {split} {place}" for place in range(len(found.labels))]
@@ -100,12 +107,13 @@ class FolderImages:
         self.path, self.size, self.name = path, size, str(path)
 
     def classes(self) -> list[str]:
-        """Return the names of the folders that hold images."""
-        found = sorted(part.name for part in self.path.iterdir() if part.is_dir() and _files(part))
-        if len(found) < 2:
+        """Return the names of the folders that hold images; hidden ones are no classes."""
+        folders = [part for part in self.path.iterdir() if part.is_dir() and not _hidden(part.name)]
+        found = sorted(part.name for part in folders if _files(part))
+        if not found:
             raise InputError(
-                f"{self.path} must hold a folder of images for each class, at least two; found "
-                f"{found or 'none'}. Images end in {', '.join(SUFFIXES)}."
+                f"{self.path} must hold a folder of images for each class; found none. Images end "
+                f"in {', '.join(SUFFIXES)}. {' '.join(self.notes())}".rstrip()
             )
         return found
 
@@ -129,6 +137,18 @@ class FolderImages:
 
     def held_out(self) -> None:
         """Return nothing: a folder has no test split."""
+
+    def notes(self) -> list[str]:
+        """Return how many images lie elsewhere than in the folder of a class."""
+        files = _files(self.path, deep=True)
+        depths = [len(file.relative_to(self.path).parts) for file in files]
+        beside, below = depths.count(1), sum(depth > 2 for depth in depths)
+        if not beside + below:
+            return []
+        return [
+            f"Images of {self.path} that were not used: {beside} beside the folders of the classes "
+            f"and {below} in folders below them. Each belongs into the folder of its class itself."
+        ]
 
 
 def image_chunks(folder: Path, size: int, channels: int) -> Iterator[tuple[list[str], Tensor]]:
@@ -216,4 +236,10 @@ def _on_white(image: Any) -> Any:
 
 def _files(folder: Path, deep: bool = False) -> list[Path]:
     found = folder.rglob("*") if deep else folder.glob("*")
-    return sorted(path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())
+    images = (path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in images if not _hidden(*path.relative_to(folder).parts))
+
+
+def _hidden(*names: str) -> bool:
+    """Return whether one of the names is hidden, such as ``.ipynb_checkpoints``."""
+    return any(name.startswith(".") for name in names)
