@@ -18,3 +18,9 @@ def test_the_evaluation_that_sets_the_threshold_stays(name, run):
     assert refused.exit_code == 1
     assert "Choose another --name" in refused.stderr
     assert stored.read_bytes() == before
+
+
+def test_options_of_images_are_refused(run):
+    refused = felbo("evaluate", run, run.parent / "train.csv", "--limit", "10")
+    assert refused.exit_code == 1
+    assert "--limit: without a meaning" in refused.stderr

@@ -166,6 +166,23 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+def test_options_of_tables_are_refused(run, tmp_path):
+    photos = run.parent / "photos"
+    given = ["train", photos, "--out", tmp_path / "run", *FAST]
+    refused = felbo(*given, "--target", "y", "--drop", "z")
+    assert refused.exit_code == 1
+    assert "--target, --drop: without a meaning for the images of" in refused.stderr
+    (tmp_path / "train.toml").write_text("[train]\nencoding = 'utf-8'\n")
+    refused = felbo(*given, "--config", tmp_path / "train.toml")
+    assert "--encoding: without a meaning" in refused.stderr
+    assert not (tmp_path / "run").exists()
+    refused = felbo("train", "mnist", "--image-size", "9", "--test-fraction", "0.1")
+    assert "--image-size, --test-fraction: without a meaning for the data set" in refused.stderr
+    refused = felbo("evaluate", run, photos, "--decimal", ",")
+    assert refused.exit_code == 1
+    assert "--decimal: without a meaning" in refused.stderr
+
+
 def test_an_interrupted_run_is_replaced_if_asked_for(tmp_path):
     photos = write_images(tmp_path / "photos")
     checkpoints = tmp_path / "run" / "checkpoints"

@@ -148,6 +148,10 @@ def test_files_that_cannot_be_read(content, words, tmp_path):
         (["data.csv"], "Pass --target with one of 'a', 'b', 'c', 'colour', 'kind'"),
         (["."], "a folder of images for each class"),
         (["data.csv", "--target", "kind", "--out", "data.csv/run"], "is in the way"),
+        (
+            ["data.csv", "--limit", "10", "--network", "resnet18", "--image-size", "64"],
+            "--network, --image-size, --limit: without a meaning for the table data.csv",
+        ),
     ],
 )
 def test_requests_that_cannot_be_met(arguments, words, tmp_path, monkeypatch):

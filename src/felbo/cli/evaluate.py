@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from felbo.cli.kinds import OF_IMAGES, OF_TABLES, refuse_options
 from felbo.cli.options import (
     ConfigOption,
     DecimalOption,
@@ -22,6 +23,7 @@ from felbo.workflow.errors import InputError
 
 
 def evaluate(
+    ctx: typer.Context,
     run: RunArgument,
     source: Annotated[str, typer.Argument(help="Labelled data of the kind it was trained on.")],
     name: Annotated[str, typer.Option(help="Of this evaluation, for the report.")] = "evaluation",
@@ -55,6 +57,8 @@ def evaluate(
             "`felbo predict` has its threshold. Choose another --name."
         )
     described = read_run(run)
+    others = OF_IMAGES if described.kind == "table" else OF_TABLES
+    refuse_options(ctx, others, f"a run of kind {described.kind!r}")
     require_writable(run)
     elsewhere = named_paths(ood or [])
     if described.kind == "table":
@@ -63,8 +67,8 @@ def evaluate(
 
         form = Form(separator, encoding, decimal)
         file = open_table(source, form)
-        others = {key: open_table(path, form) for key, path in elsewhere.items()}
-        found = evaluate_file(name, described, read_model(run), file, others)
+        files = {key: open_table(path, form) for key, path in elsewhere.items()}
+        found = evaluate_file(name, described, read_model(run), file, files)
     else:
         from felbo.workflow.image_predicting import evaluate_images
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from felbo.cli.kinds import OF_FOLDERS, OF_IMAGES, OF_TABLES, refuse_options
 from felbo.cli.options import ConfigOption, DecimalOption, EncodingOption, SeparatorOption
 from felbo.cli.scores import print_scores
 from felbo.workflow.errors import InputError
@@ -18,6 +19,7 @@ NetworkName = Literal["compact", "resnet18", "mlp"]
 
 
 def train(
+    ctx: typer.Context,
     source: Annotated[str, typer.Argument(help="Table, folder of images, or data set.")],
     target: Annotated[
         str | None, typer.Option(help="Column of labels; needed for a table.")
@@ -90,6 +92,7 @@ def train(
     from felbo.workflow.folder import prepare_folder
     from felbo.workflow.sources import Form, is_table, open_images, open_table
 
+    _refuse_other_kinds(ctx, source)
     goes_on = prepare_folder(out, overwrite, resume)
     shared: dict[str, Any] = {
         "members": members,
@@ -162,6 +165,18 @@ def train(
         f"felbo report {escape(str(out))}",
         soft_wrap=True,
     )
+
+
+def _refuse_other_kinds(ctx: typer.Context, source: str) -> None:
+    """Raise if options were given that mean nothing for the source."""
+    from felbo.workflow.sources import is_table
+
+    if is_table(source):
+        refuse_options(ctx, OF_IMAGES, f"the table {source}")
+        return
+    refuse_options(ctx, OF_TABLES, f"the images of {source}")
+    if not Path(source).is_dir():
+        refuse_options(ctx, OF_FOLDERS, f"the data set {source}")
 
 
 def _given(**settings: Any) -> dict[str, Any]:
