@@ -166,6 +166,24 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+def test_a_finished_run_stays_as_it_is(run):
+    photos = run.parent / "photos"
+    given = ["train", photos, "--out", run, *FAST, "--learning-rate", "0.01", "--resume"]
+    found = felbo(*given)
+    assert found.exit_code == 0, found.output
+    assert "Finished already" in found.stderr
+    for options, words in (
+        (["--hidden", "9"], "hidden was [50, 50] and is [9]"),
+        (["--image-size", "13"], "image_size was 12 and is 13"),
+        (["--limit", "10"], "limit was None and is 10"),
+        (["--validation", "0.2"], "validation was 0.1 and is 0.2"),
+        (["--test-fraction", "0.5"], "test_fraction was 0.2 and is 0.5"),
+    ):
+        refused = felbo(*given, *options)
+        assert refused.exit_code == 1
+        assert f"holds another run already: {words}." in refused.stderr
+
+
 def test_options_of_tables_are_refused(run, tmp_path):
     photos = run.parent / "photos"
     given = ["train", photos, "--out", tmp_path / "run", *FAST]

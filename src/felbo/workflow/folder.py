@@ -6,6 +6,7 @@ import io
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ REPORT = "report.html"
 HELD_OUT = "held-out"
 # Pixels along the side of an image that a model takes.
 LARGEST_IMAGE = 4096
+REPLACE = "Choose another folder with --out, or replace it with --overwrite."
 # Folder of the checkpoints of a training that is under way.
 CHECKPOINTS = "checkpoints"
 
@@ -122,13 +124,19 @@ def read_model(folder: Path) -> Any:
     return load(folder / MODEL)
 
 
-def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
-    """Raise if a run cannot be written to a folder; return whether it goes on from checkpoints.
+class Start(Enum):
+    """Where a training starts: at the beginning, at checkpoints, or not at all."""
+
+    NEW, GOES_ON, FINISHED = range(3)
+
+
+def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> Start:
+    """Raise if a run cannot be written to a folder; return where its training starts.
 
     Args:
         folder: of the run.
         overwrite: replace what is there, also a training that was interrupted.
-        resume: go on with a training that was interrupted.
+        resume: go on with a training that was interrupted, and leave a run that is finished.
     """
     require_writable(folder)
     if overwrite and resume:
@@ -143,14 +151,40 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
         remove_checkpoints(folder)
     if overwrite and not (folder / DESCRIPTION).exists():
         remove_results(folder)  # left by a training that was killed before its description
-    # A run that replaces another one, interrupted, has the description of the other one.
-    goes_on = unfinished and resume
-    if (folder / DESCRIPTION).exists() and not overwrite and not goes_on:
-        raise InputError(
-            f"{folder} holds a run already. Choose another folder with --out, or replace it with "
-            "--overwrite."
-        )
-    return goes_on
+    if unfinished and resume:
+        # Perhaps with the description of another run, which it replaces.
+        return Start.GOES_ON
+    if not (folder / DESCRIPTION).exists() or overwrite:
+        return Start.NEW
+    if resume:
+        return Start.FINISHED
+    raise InputError(f"{folder} holds a run already. {REPLACE}")
+
+
+def finished_run(folder: Path, source: str, target: str | None, settings: dict[str, Any]) -> Run:
+    """Return a run that is finished; raise if it has another source, target or settings.
+
+    Args:
+        folder: of the run.
+        source: of the data; what it holds is not compared.
+        target: name of the column of labels.
+        settings: of the training; those that a run does not keep are not compared.
+    """
+    run = read_run(folder)
+    kept = {"source": run.source, "target": run.target, **run.settings}
+    if run.kind == "images":
+        kept["image_size"] = run.preparation["size"]
+    asked = {"source": str(Path(source)), "target": target, **settings}
+    # As a description is read: with lists in place of tuples.
+    asked = json.loads(json.dumps({name: asked[name] for name in asked if name in kept}))
+    other = [
+        f"{name} was {kept[name]!r} and is {value!r}"
+        for name, value in asked.items()
+        if kept[name] != value
+    ]
+    if other:
+        raise InputError(f"{folder} holds another run already: {', '.join(other)}. {REPLACE}")
+    return run
 
 
 def remove_results(folder: Path) -> None:

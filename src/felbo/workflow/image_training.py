@@ -21,7 +21,7 @@ from felbo.workflow.errors import InputError
 from felbo.workflow.folder import CHECKPOINTS, HELD_OUT, MODEL, Run, remove_checkpoints
 from felbo.workflow.image_inputs import inputs, preparation
 from felbo.workflow.image_predicting import evaluate_labelled
-from felbo.workflow.images import ImageSource, LabelledImages
+from felbo.workflow.images import ImageSource, LabelledImages, NamedImages
 from felbo.workflow.targets import split_rows
 
 # The log-likelihood of fewer images says too little about when to stop.
@@ -55,15 +55,16 @@ def train_images(
     started = time.monotonic()
     classes = _classes(source)
     training, test = _split(source, test_fraction, limit, seed)
-    if validation is not None and validation * len(training.labels) < FEWEST_HELD_OUT:
-        validation = None
+    share = validation or 0.0
+    if share * len(training.labels) < FEWEST_HELD_OUT:
+        share = 0.0
     prepared = preparation(training.images)
     with torch_seed(seed):
         make = _factory(network, training.images.shape[1:], hidden, len(classes))
         built = MODELS[model](make, members)
     objective = FunctionSpaceELBO.everywhere(
         UniformPrior(len(classes)),
-        num_data=round(len(training.labels) * (1.0 - (validation or 0.0))),
+        num_data=round(len(training.labels) * (1.0 - share)),
         strength=strength,
         data_strength=data_strength,
     )
@@ -74,8 +75,8 @@ def train_images(
         epochs=epochs,
         batch_size=min(batch_size, len(training.labels)),
         learning_rate=learning_rate,
-        validation=validation,
-        patience=None if validation is None else patience,
+        validation=share or None,
+        patience=patience if share else None,
         seed=seed,
         progress=progress,
         checkpoint=folder / CHECKPOINTS,
@@ -92,6 +93,7 @@ def train_images(
             "seed": seed,
             "model": model,
             "network": network,
+            **({"hidden": hidden} if network == "mlp" else {}),
             "members": members,
             "epochs": epochs,
             "batch_size": batch_size,
@@ -100,6 +102,9 @@ def train_images(
             "data_strength": data_strength,
             "validation": validation,
             "patience": patience,
+            # A data set has a test split of its publisher.
+            **({} if isinstance(source, NamedImages) else {"test_fraction": test_fraction}),
+            "limit": limit,
         },
     )
     _write(run, built, test, folder, started)
