@@ -194,7 +194,8 @@ def test_options_of_tables_are_refused(run, tmp_path):
     refused = felbo(*given, "--config", tmp_path / "train.toml")
     assert "--encoding: without a meaning" in refused.stderr
     assert not (tmp_path / "run").exists()
-    refused = felbo("train", "mnist", "--image-size", "9", "--test-fraction", "0.1")
+    given = ["train", "mnist", "--out", tmp_path / "run", "--image-size", "9"]
+    refused = felbo(*given, "--test-fraction", "0.1")
     assert "--image-size, --test-fraction: without a meaning for the data set" in refused.stderr
     refused = felbo("evaluate", run, photos, "--decimal", ",")
     assert refused.exit_code == 1
