@@ -90,6 +90,28 @@ def test_evaluation_keeps_the_order_of_classes(run, tmp_path):
     assert list(scores["ood"]) == ["other"]
 
 
+def test_a_single_class_is_evaluated_but_not_learnt(run, tmp_path):
+    write_images(tmp_path / "new", count=3)
+    (tmp_path / "new" / "bright").rename(tmp_path / "bright")
+    found = felbo("evaluate", run, tmp_path / "new", "--name", "one")
+    assert found.exit_code == 0, found.output
+    scores = json.loads((run / "evaluations" / "one.json").read_text())["scores"]
+    assert scores["test"]["accuracy"]["value"] == 100.0
+    assert felbo("report", run, "--evaluation", "one").exit_code == 0
+    refused = felbo("train", tmp_path / "new", "--out", tmp_path / "run", *FAST)
+    assert refused.exit_code == 1
+    assert "at least two to train; found 'dark' only" in refused.stderr
+
+
+def test_images_that_were_not_used_are_counted(run, tmp_path):
+    photos = write_images(tmp_path / "photos")
+    (photos / "bright" / "00.png").rename(photos / "00.png")
+    words = "1 beside the folders of the classes and 0 in folders below"
+    given = ["train", photos, "--out", tmp_path / "run", *FAST, "--epochs", "1"]
+    assert words in felbo(*given).stderr
+    assert words in felbo("evaluate", run, photos, "--name", "fewer").stderr
+
+
 def test_report_and_export(run, tmp_path):
     assert felbo("report", run, "--out", tmp_path / "report.html").exit_code == 0
     assert "data:image/png;base64," in (tmp_path / "report.html").read_text()
@@ -142,6 +164,42 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     files = [folder / "model.safetensors" for folder in (run, tmp_path / "run")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_a_finished_run_stays_as_it_is(run):
+    photos = run.parent / "photos"
+    given = ["train", photos, "--out", run, *FAST, "--learning-rate", "0.01", "--resume"]
+    found = felbo(*given)
+    assert found.exit_code == 0, found.output
+    assert "Finished already" in found.stderr
+    for options, words in (
+        (["--hidden", "9"], "hidden was [50, 50] and is [9]"),
+        (["--image-size", "13"], "image_size was 12 and is 13"),
+        (["--limit", "10"], "limit was None and is 10"),
+        (["--validation", "0.2"], "validation was 0.1 and is 0.2"),
+        (["--test-fraction", "0.5"], "test_fraction was 0.2 and is 0.5"),
+    ):
+        refused = felbo(*given, *options)
+        assert refused.exit_code == 1
+        assert f"holds another run already: {words}." in refused.stderr
+
+
+def test_options_of_tables_are_refused(run, tmp_path):
+    photos = run.parent / "photos"
+    given = ["train", photos, "--out", tmp_path / "run", *FAST]
+    refused = felbo(*given, "--target", "y", "--drop", "z")
+    assert refused.exit_code == 1
+    assert "--target, --drop: without a meaning for the images of" in refused.stderr
+    (tmp_path / "train.toml").write_text("[train]\nencoding = 'utf-8'\n")
+    refused = felbo(*given, "--config", tmp_path / "train.toml")
+    assert "--encoding: without a meaning" in refused.stderr
+    assert not (tmp_path / "run").exists()
+    given = ["train", "mnist", "--out", tmp_path / "run", "--image-size", "9"]
+    refused = felbo(*given, "--test-fraction", "0.1")
+    assert "--image-size, --test-fraction: without a meaning for the data set" in refused.stderr
+    refused = felbo("evaluate", run, photos, "--decimal", ",")
+    assert refused.exit_code == 1
+    assert "--decimal: without a meaning" in refused.stderr
 
 
 def test_an_interrupted_run_is_replaced_if_asked_for(tmp_path):

@@ -115,7 +115,27 @@ def test_a_run_that_replaces_another_one_goes_on(command, whole, tmp_path, monke
     assert result(tmp_path / "whole") == whole
 
 
-def test_a_finished_run_is_neither_resumed_nor_replaced(command, whole, tmp_path):
-    refused = felbo(*command, "--out", tmp_path / "whole", "--resume")
-    assert refused.exit_code == 1
-    assert "holds a run already" in refused.output
+def test_a_finished_run_stays_as_it_is(command, whole, tmp_path):
+    given = [*command, "--out", tmp_path / "whole"]
+    before = (tmp_path / "whole" / "run.json").read_bytes()
+    found = felbo(*given, "--resume")
+    assert found.exit_code == 0, found.output
+    assert "Finished already" in found.stderr
+    assert "held-out: 24 items" in found.stdout
+    assert "holds a run already" in felbo(*given).stderr
+    table().to_csv(tmp_path / "other.csv", index=False)
+    for options, words in (
+        (["--batch-size", "16"], "batch_size was 32 and is 16"),
+        (["--hidden", "9"], "hidden was [8] and is [9]"),
+        (["--seed", "1"], "seed was 0 and is 1"),
+        (["--drop", "c"], "drop was [] and is ['c']"),
+        (["--test-fraction", "0"], "test_fraction was 0.2 and is 0.0"),
+        (["--target", "colour"], "target was 'kind' and is 'colour'"),
+    ):
+        refused = felbo(*given, "--resume", *options)
+        assert refused.exit_code == 1
+        assert f"holds another run already: {words}." in refused.stderr
+        assert "Finished already" not in refused.stderr
+    other = ["train", tmp_path / "other.csv", *given[2:], "--resume"]
+    assert "source was" in felbo(*other).stderr
+    assert (tmp_path / "whole" / "run.json").read_bytes() == before

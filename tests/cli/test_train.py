@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import felbo as library
+from felbo.workflow.folder import Run, StoredEvaluation
 
 from .runs import FAST, felbo, table, trained
 
@@ -147,6 +148,10 @@ def test_files_that_cannot_be_read(content, words, tmp_path):
         (["data.csv"], "Pass --target with one of 'a', 'b', 'c', 'colour', 'kind'"),
         (["."], "a folder of images for each class"),
         (["data.csv", "--target", "kind", "--out", "data.csv/run"], "is in the way"),
+        (
+            ["data.csv", "--limit", "10", "--network", "resnet18", "--image-size", "64"],
+            "--network, --image-size, --limit: without a meaning for the table data.csv",
+        ),
     ],
 )
 def test_requests_that_cannot_be_met(arguments, words, tmp_path, monkeypatch):
@@ -163,6 +168,46 @@ def test_a_run_is_not_replaced_unless_asked(tmp_path):
     again = ["train", tmp_path / "train.csv", "--target", "kind", "--out", run, *FAST]
     assert "holds a run already" in felbo(*again).stderr
     assert felbo(*again, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize("fraction", [0, 0.2])
+def test_a_run_that_is_replaced_leaves_nothing(fraction, tmp_path):
+    run = trained(tmp_path)
+    assert felbo("evaluate", run, tmp_path / "train.csv", "--name", "old").exit_code == 0
+    assert felbo("report", run).exit_code == 0
+    before = (run / "evaluations" / "held-out.json").read_text()
+    again = ["train", tmp_path / "train.csv", "--out", run, *FAST, "--seed", "1", "--overwrite"]
+    refused = felbo(*again, "--target", "sort")
+    assert refused.exit_code == 1
+    assert felbo("report", run, "--evaluation", "old").exit_code == 0
+    result = felbo(*again, "--target", "kind", "--test-fraction", fraction)
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (run / "evaluations").iterdir()}
+    if fraction:
+        assert names == {"held-out.json", "held-out.npz"}
+        assert (run / "evaluations" / "held-out.json").read_text() != before
+    else:
+        assert names == set()
+        assert "Nothing was held out" in result.stdout
+    assert not (run / "report.html").exists()
+
+
+@pytest.mark.parametrize("last", ["held-out", "run.json"])
+def test_a_replacement_that_is_killed_while_it_writes(last, tmp_path, monkeypatch):
+    run = trained(tmp_path)
+    given = ["train", tmp_path / "train.csv", "--target", "kind", "--out", run, *FAST]
+    write = {"held-out": StoredEvaluation.write, "run.json": Run.write}[last]
+
+    def killed(self, folder):
+        write(self, folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredEvaluation if last == "held-out" else Run, "write", killed)
+        assert felbo(*given, "--overwrite").exit_code == 130
+    result = felbo(*given, "--overwrite", "--test-fraction", "0")
+    assert result.exit_code == 0, result.output
+    assert "Nothing was held out" in result.stdout
 
 
 def test_what_a_reader_should_know_is_said(tmp_path):

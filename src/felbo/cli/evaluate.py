@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from felbo.cli.kinds import OF_IMAGES, OF_TABLES, refuse_options
 from felbo.cli.options import (
     ConfigOption,
     DecimalOption,
@@ -23,6 +23,7 @@ from felbo.workflow.errors import InputError
 
 
 def evaluate(
+    ctx: typer.Context,
     run: RunArgument,
     source: Annotated[str, typer.Argument(help="Labelled data of the kind it was trained on.")],
     name: Annotated[str, typer.Option(help="Of this evaluation, for the report.")] = "evaluation",
@@ -46,11 +47,18 @@ def evaluate(
       felbo evaluate runs/mnist mnist --name test --ood clothes=fashion-mnist
     """
     from felbo._files import require_writable
-    from felbo.workflow.folder import read_model, read_run
+    from felbo.workflow.folder import HELD_OUT, read_model, read_run
 
     if not re.fullmatch(r"[\w-]+", name):
         raise InputError(f"A name has letters, digits, - and _ only; got {name!r}.")
+    if name.lower() == HELD_OUT:  # in lower case, since some file systems do not tell them apart
+        raise InputError(
+            f"The name {name!r} is that of the evaluation on data held out in training, from which "
+            "`felbo predict` has its threshold. Choose another --name."
+        )
     described = read_run(run)
+    others = OF_IMAGES if described.kind == "table" else OF_TABLES
+    refuse_options(ctx, others, f"a run of kind {described.kind!r}")
     require_writable(run)
     elsewhere = named_paths(ood or [])
     if described.kind == "table":
@@ -59,13 +67,18 @@ def evaluate(
 
         form = Form(separator, encoding, decimal)
         file = open_table(source, form)
-        others = {key: open_table(path, form) for key, path in elsewhere.items()}
-        note = partial(Console(stderr=True).print, style="yellow", markup=False, soft_wrap=True)
-        found = evaluate_file(name, described, read_model(run), file, others, note)
+        files = {key: open_table(path, form) for key, path in elsewhere.items()}
+        found = evaluate_file(name, described, read_model(run), file, files, _print_note)
     else:
         from felbo.workflow.image_predicting import evaluate_images
 
-        found = evaluate_images(name, described, read_model(run), source, elsewhere, limit)
+        found = evaluate_images(
+            name, described, read_model(run), source, elsewhere, limit, _print_note
+        )
     found.write(run)
     print_scores(run, name)
     Console().print(f"Report: felbo report {escape(str(run))} --evaluation {name}", soft_wrap=True)
+
+
+def _print_note(text: str) -> None:
+    Console(stderr=True).print(f"[yellow]{escape(text)}[/]", soft_wrap=True)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from felbo.cli.kinds import OF_TABLES, refuse_options
 from felbo.cli.options import (
     ConfigOption,
     DecimalOption,
@@ -25,6 +26,7 @@ ScoreName = Literal["total", "aleatoric", "epistemic", "confidence", "precision"
 
 
 def predict(
+    ctx: typer.Context,
     run: RunArgument,
     source: Annotated[str, typer.Argument(help="New data of the kind it was trained on.")],
     out: Annotated[Path, typer.Option(help=".csv, .csv.gz or .parquet file to write.")] = Path(
@@ -68,6 +70,8 @@ def predict(
     from felbo.workflow.sources import Form
 
     described = read_run(run)
+    if described.kind != "table":
+        refuse_options(ctx, (*OF_TABLES, "keep"), f"a run of kind {described.kind!r}")
     check_output(out)
     if Path(source).exists() and out.resolve() == Path(source).resolve():
         raise typer.BadParameter(f"--out {out} would replace the data: choose another file.")

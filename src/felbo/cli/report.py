@@ -36,8 +36,9 @@ def report(
     """
     from felbo._files import require_writable
     from felbo.page import write_report
+    from felbo.workflow.folder import REPORT
 
-    target = run / "report.html" if out is None else out
+    target = run / REPORT if out is None else out
     require_writable(target.absolute().parent)
     write_report(run, target, evaluation)
     Console().print(f"Report: {escape(str(target))}", soft_wrap=True)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from felbo.cli.kinds import OF_FOLDERS, OF_IMAGES, OF_TABLES, refuse_options
 from felbo.cli.options import ConfigOption, DecimalOption, EncodingOption, SeparatorOption
 from felbo.cli.scores import print_scores
 from felbo.workflow.errors import InputError
@@ -18,6 +19,7 @@ NetworkName = Literal["compact", "resnet18", "mlp"]
 
 
 def train(
+    ctx: typer.Context,
     source: Annotated[str, typer.Argument(help="Table, folder of images, or data set.")],
     target: Annotated[
         str | None, typer.Option(help="Column of labels; needed for a table.")
@@ -85,21 +87,26 @@ def train(
 
       felbo train --config train.toml
 
-    A run that was interrupted goes on with --resume and otherwise the same command.
+    A run that was interrupted goes on with --resume and otherwise the same command; one that is
+    finished stays as it is.
     """
-    from felbo.workflow.folder import prepare_folder
+    from felbo.workflow.folder import Start, finished_run, prepare_folder
     from felbo.workflow.sources import Form, is_table, open_images, open_table
 
-    goes_on = prepare_folder(out, overwrite, resume)
-    shared: dict[str, Any] = {
+    _refuse_other_kinds(ctx, source)
+    start = prepare_folder(out, overwrite, resume)
+    settings: dict[str, Any] = {
+        "model": model,
         "members": members,
+        "hidden": _widths(hidden),
         "strength": strength,
         "data_strength": data_strength,
     }
     console = Console(stderr=True)
-    if goes_on:
+    if start is Start.GOES_ON:
         console.print(f"Going on with the training in {escape(str(out))}.", soft_wrap=True)
     if is_table(source):
+        from felbo.estimator import FunctionSpaceClassifier
         from felbo.workflow.tabular import train_table
 
         file = open_table(source, Form(separator, encoding, decimal))
@@ -108,51 +115,46 @@ def train(
                 f"Which column of {source} holds the labels? Pass --target with one of "
                 f"{', '.join(map(repr, file.columns()[:30]))}."
             )
-        console.print(f"Training on {escape(source)} …", soft_wrap=True)
-        run = train_table(
-            file,
-            target,
-            out,
-            drop=drop or [],
-            test_fraction=test_fraction,
-            seed=seed,
-            settings={
-                **shared,
-                "model": model,
-                "hidden": _widths(hidden),
-                "early_stopping": early_stopping,
-                **_given(
-                    epochs=epochs,
-                    batch_size=batch_size,
-                    learning_rate=learning_rate,
-                    validation_fraction=validation,
-                    patience=patience,
-                ),
-            },
-            verbose=console.is_terminal,
+        settings |= {"early_stopping": early_stopping} | _given(
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            validation_fraction=validation,
+            patience=patience,
         )
+        about: dict[str, Any] = {"drop": drop or [], "test_fraction": test_fraction, "seed": seed}
+        if start is Start.FINISHED:
+            # With its defaults, which stand for what was not given.
+            asked = about | FunctionSpaceClassifier(**settings).get_params()
+            run = finished_run(out, source, target, asked)
+        else:
+            console.print(f"Training on {escape(source)} …", soft_wrap=True)
+            run = train_table(
+                file, target, out, **about, settings=settings, verbose=console.is_terminal
+            )
     else:
         from felbo.workflow.image_training import train_images
 
         images = open_images(source, image_size)
-        console.print(f"Training on {escape(source)} …", soft_wrap=True)
-        run = train_images(
-            images,
-            out,
-            model=model,
-            network=network,
-            hidden=_widths(hidden),
-            epochs=epochs or 10,
-            batch_size=batch_size or 128,
-            learning_rate=0.001 if learning_rate is None else learning_rate,
-            validation=(validation or 0.1) if early_stopping else None,
-            patience=patience or 5,
-            test_fraction=test_fraction,
-            limit=limit,
-            seed=seed,
-            progress=console.is_terminal,
-            **shared,
-        )
+        settings |= {
+            "network": network,
+            "epochs": epochs or 10,
+            "batch_size": batch_size or 128,
+            "learning_rate": 0.001 if learning_rate is None else learning_rate,
+            "validation": (validation or 0.1) if early_stopping else None,
+            "patience": patience or 5,
+            "test_fraction": test_fraction,
+            "limit": limit,
+            "seed": seed,
+        }
+        if start is Start.FINISHED:
+            size = {"image_size": image_size} if Path(source).is_dir() else {}
+            run = finished_run(out, source, None, settings | size)
+        else:
+            console.print(f"Training on {escape(source)} …", soft_wrap=True)
+            run = train_images(images, out, **settings, progress=console.is_terminal)
+    if start is Start.FINISHED:
+        console.print(f"Finished already: {escape(str(out))}.", soft_wrap=True)
     for note in run.notes:
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     print_scores(out)
@@ -162,6 +164,18 @@ def train(
         f"felbo report {escape(str(out))}",
         soft_wrap=True,
     )
+
+
+def _refuse_other_kinds(ctx: typer.Context, source: str) -> None:
+    """Raise if options were given that mean nothing for the source."""
+    from felbo.workflow.sources import is_table
+
+    if is_table(source):
+        refuse_options(ctx, OF_IMAGES, f"the table {source}")
+        return
+    refuse_options(ctx, OF_TABLES, f"the images of {source}")
+    if not Path(source).is_dir():
+        refuse_options(ctx, OF_FOLDERS, f"the data set {source}")
 
 
 def _given(**settings: Any) -> dict[str, Any]:

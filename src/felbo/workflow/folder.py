@@ -6,6 +6,7 @@ import io
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from felbo.workflow.errors import InputError
 
 FORMAT = 1
 DESCRIPTION, MODEL, EVALUATIONS = "run.json", "model.safetensors", "evaluations"
+REPORT = "report.html"
+# The evaluation that a training writes, and nothing else.
 HELD_OUT = "held-out"
 # Pixels along the side of an image that a model takes.
 LARGEST_IMAGE = 4096
+REPLACE = "Choose another folder with --out, or replace it with --overwrite."
 # Folder of the checkpoints of a training that is under way.
 CHECKPOINTS = "checkpoints"
 
@@ -56,7 +60,10 @@ class Run:
     notes: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
-        """Write the description into the folder of the run."""
+        """Write the description into the folder of the run, at the end of its training."""
+        # With an evaluation on held-out data, those of the run before are gone already.
+        if (folder / DESCRIPTION).exists():
+            remove_results(folder)
         text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
         write_atomically(folder / DESCRIPTION, text)
 
@@ -117,13 +124,19 @@ def read_model(folder: Path) -> Any:
     return load(folder / MODEL)
 
 
-def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
-    """Raise if a run cannot be written to a folder; return whether it goes on from checkpoints.
+class Start(Enum):
+    """Where a training starts: at the beginning, at checkpoints, or not at all."""
+
+    NEW, GOES_ON, FINISHED = range(3)
+
+
+def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> Start:
+    """Raise if a run cannot be written to a folder; return where its training starts.
 
     Args:
         folder: of the run.
         overwrite: replace what is there, also a training that was interrupted.
-        resume: go on with a training that was interrupted.
+        resume: go on with a training that was interrupted, and leave a run that is finished.
     """
     require_writable(folder)
     if overwrite and resume:
@@ -136,14 +149,50 @@ def prepare_folder(folder: Path, overwrite: bool, resume: bool = False) -> bool:
         )
     if unfinished and overwrite:
         remove_checkpoints(folder)
-    # A run that replaces another one, interrupted, has the description of the other one.
-    goes_on = unfinished and resume
-    if (folder / DESCRIPTION).exists() and not overwrite and not goes_on:
-        raise InputError(
-            f"{folder} holds a run already. Choose another folder with --out, or replace it with "
-            "--overwrite."
-        )
-    return goes_on
+    if overwrite and not (folder / DESCRIPTION).exists():
+        remove_results(folder)  # left by a training that was killed before its description
+    if unfinished and resume:
+        # Perhaps with the description of another run, which it replaces.
+        return Start.GOES_ON
+    if not (folder / DESCRIPTION).exists() or overwrite:
+        return Start.NEW
+    if resume:
+        return Start.FINISHED
+    raise InputError(f"{folder} holds a run already. {REPLACE}")
+
+
+def finished_run(folder: Path, source: str, target: str | None, settings: dict[str, Any]) -> Run:
+    """Return a run that is finished; raise if it has another source, target or settings.
+
+    Args:
+        folder: of the run.
+        source: of the data; what it holds is not compared.
+        target: name of the column of labels.
+        settings: of the training; those that a run does not keep are not compared.
+    """
+    run = read_run(folder)
+    kept = {"source": run.source, "target": run.target, **run.settings}
+    if run.kind == "images":
+        kept["image_size"] = run.preparation["size"]
+    asked = {"source": str(Path(source)), "target": target, **settings}
+    # As a description is read: with lists in place of tuples.
+    asked = json.loads(json.dumps({name: asked[name] for name in asked if name in kept}))
+    other = [
+        f"{name} was {kept[name]!r} and is {value!r}"
+        for name, value in asked.items()
+        if kept[name] != value
+    ]
+    if other:
+        raise InputError(f"{folder} holds another run already: {', '.join(other)}. {REPLACE}")
+    return run
+
+
+def remove_results(folder: Path) -> None:
+    """Delete what was said about a model: description, evaluations and report."""
+    stored = (path for end in ("json", "npz") for path in (folder / EVALUATIONS).glob(f"*.{end}"))
+    # The description first: without it, nothing else is read.
+    for path in (folder / DESCRIPTION, *stored, folder / REPORT):
+        path.unlink(missing_ok=True)
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -191,6 +240,8 @@ class StoredEvaluation:
 
     def write(self, folder: Path) -> None:
         """Write two files into the folder of the run: one of JSON, one of arrays."""
+        if self.name == HELD_OUT:  # of a model that has just replaced that of all the others
+            remove_results(folder)
         arrays = {"labels": self.labels} | {f"test/{k}": v for k, v in self.test.items()}
         for place, (name, columns) in enumerate(self.ood.items()):
             arrays |= {f"ood{place}/{part}": values for part, values in columns.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -51,8 +51,19 @@ def evaluate_images(
     source: str,
     ood: dict[str, str],
     limit: int | None,
+    note: Callable[[str], None],
 ) -> StoredEvaluation:
-    """Evaluate a model on a folder or data set, and on others from elsewhere."""
+    """Evaluate a model on a folder or data set, and on others from elsewhere.
+
+    Args:
+        name: of the evaluation.
+        run: description of the training.
+        model: what was trained.
+        source: a folder with one folder of images per class, or a data set.
+        ood: folders or data sets from elsewhere, by name.
+        limit: use so many images of each at most.
+        note: is told what a user should know about the images.
+    """
     opened = open_images(source, run.preparation["size"])
     classes = opened.classes()
     strange = sorted(set(classes) - set(run.classes))
@@ -61,6 +72,8 @@ def evaluate_images(
             f"{source}: the classes {strange[:10]} were not there in training, which had "
             f"{run.classes[:10]}."
         )
+    for text in opened.notes():
+        note(text)
     test = _test(opened, run).limited(limit)
     order = torch.tensor([run.classes.index(label) for label in classes])
     test = test._replace(labels=order[test.labels])

@@ -17,10 +17,11 @@ from felbo.priors import UniformPrior
 from felbo.random import torch_seed
 from felbo.saving import save
 from felbo.training import History, fit
+from felbo.workflow.errors import InputError
 from felbo.workflow.folder import CHECKPOINTS, HELD_OUT, MODEL, Run, remove_checkpoints
 from felbo.workflow.image_inputs import inputs, preparation
 from felbo.workflow.image_predicting import evaluate_labelled
-from felbo.workflow.images import ImageSource, LabelledImages
+from felbo.workflow.images import ImageSource, LabelledImages, NamedImages
 from felbo.workflow.targets import split_rows
 
 # The log-likelihood of fewer images says too little about when to stop.
@@ -52,17 +53,18 @@ def train_images(
     The arguments are those of ``felbo train``; ``validation=None`` trains without early stopping.
     """
     started = time.monotonic()
-    classes = source.classes()
+    classes = _classes(source)
     training, test = _split(source, test_fraction, limit, seed)
-    if validation is not None and validation * len(training.labels) < FEWEST_HELD_OUT:
-        validation = None
+    share = validation or 0.0
+    if share * len(training.labels) < FEWEST_HELD_OUT:
+        share = 0.0
     prepared = preparation(training.images)
     with torch_seed(seed):
         make = _factory(network, training.images.shape[1:], hidden, len(classes))
         built = MODELS[model](make, members)
     objective = FunctionSpaceELBO.everywhere(
         UniformPrior(len(classes)),
-        num_data=round(len(training.labels) * (1.0 - (validation or 0.0))),
+        num_data=round(len(training.labels) * (1.0 - share)),
         strength=strength,
         data_strength=data_strength,
     )
@@ -73,8 +75,8 @@ def train_images(
         epochs=epochs,
         batch_size=min(batch_size, len(training.labels)),
         learning_rate=learning_rate,
-        validation=validation,
-        patience=None if validation is None else patience,
+        validation=share or None,
+        patience=patience if share else None,
         seed=seed,
         progress=progress,
         checkpoint=folder / CHECKPOINTS,
@@ -86,10 +88,12 @@ def train_images(
         num_data=objective.num_data,
         preparation=prepared,
         history=_curves(history),
+        notes=source.notes(),
         settings={
             "seed": seed,
             "model": model,
             "network": network,
+            **({"hidden": hidden} if network == "mlp" else {}),
             "members": members,
             "epochs": epochs,
             "batch_size": batch_size,
@@ -98,10 +102,23 @@ def train_images(
             "data_strength": data_strength,
             "validation": validation,
             "patience": patience,
+            # A data set has a test split of its publisher.
+            **({} if isinstance(source, NamedImages) else {"test_fraction": test_fraction}),
+            "limit": limit,
         },
     )
     _write(run, built, test, folder, started)
     return run
+
+
+def _classes(source: ImageSource) -> list[str]:
+    found = source.classes()
+    if len(found) < 2:
+        raise InputError(
+            f"{source.name} must hold a folder of images for each class, at least two to train; "
+            f"found {', '.join(map(repr, found))} only. {' '.join(source.notes())}".rstrip()
+        )
+    return found
 
 
 def _write(

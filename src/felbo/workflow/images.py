@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -62,6 +63,9 @@ class ImageSource(Protocol):
     def held_out(self) -> LabelledImages | None:
         """Return the test split that the publisher made, if there is one."""
 
+    def notes(self) -> list[str]:
+        """Return what a user should know about the images."""
+
 
 class NamedImages:
     """A data set that felbo knows by name."""
@@ -81,6 +85,10 @@ class NamedImages:
         """Return the test split."""
         return self._split("test")
 
+    def notes(self) -> list[str]:
+        """Return nothing: all images are used."""
+        return []
+
     def _split(self, split: Any) -> LabelledImages:
         found = load(self.name, split)
         names = [f"{self.name} {split} {place}" for place in range(len(found.labels))]
@@ -99,12 +107,13 @@ class FolderImages:
         self.path, self.size, self.name = path, size, str(path)
 
     def classes(self) -> list[str]:
-        """Return the names of the folders that hold images."""
-        found = sorted(part.name for part in self.path.iterdir() if part.is_dir() and _files(part))
-        if len(found) < 2:
+        """Return the names of the folders that hold images; hidden ones are no classes."""
+        folders = [part for part in self.path.iterdir() if part.is_dir() and not _hidden(part.name)]
+        found = sorted(part.name for part in folders if _files(part))
+        if not found:
             raise InputError(
-                f"{self.path} must hold a folder of images for each class, at least two; found "
-                f"{found or 'none'}. Images end in {', '.join(SUFFIXES)}."
+                f"{self.path} must hold a folder of images for each class; found none. Images end "
+                f"in {', '.join(SUFFIXES)}. {' '.join(self.notes())}".rstrip()
             )
         return found
 
@@ -129,6 +138,18 @@ class FolderImages:
     def held_out(self) -> None:
         """Return nothing: a folder has no test split."""
 
+    def notes(self) -> list[str]:
+        """Return how many images lie elsewhere than in the folder of a class."""
+        files = _files(self.path, deep=True)
+        depths = [len(file.relative_to(self.path).parts) for file in files]
+        beside, below = depths.count(1), sum(depth > 2 for depth in depths)
+        if not beside + below:
+            return []
+        return [
+            f"Images of {self.path} that were not used: {beside} beside the folders of the classes "
+            f"and {below} in folders below them. Each belongs into the folder of its class itself."
+        ]
+
 
 def image_chunks(folder: Path, size: int, channels: int) -> Iterator[tuple[list[str], Tensor]]:
     """Yield names and images ``[B, C, H, W]`` of all files below a folder, some at a time."""
@@ -142,17 +163,18 @@ def image_chunks(folder: Path, size: int, channels: int) -> Iterator[tuple[list[
 
 
 def read_image(path: Path, size: int, channels: int) -> Tensor:
-    """Return an image as bytes ``[C, size, size]``."""
+    """Return an image as bytes ``[C, size, size]``: upright, and on white where transparent."""
     image = _opened(path).convert("L" if channels == 1 else "RGB")
     pixels = np.asarray(image.resize((size, size)), dtype=np.uint8)
     return torch.from_numpy(pixels.reshape(size, size, channels).copy()).permute(2, 0, 1)
 
 
 def _is_grey(path: Path) -> bool:
-    return _opened(path).mode in ("L", "1", "LA", "I", "I;16", "F")
+    return bool(_opened(path).mode == "L")
 
 
 def _opened(path: Path) -> Any:
+    """Return an image in mode ``"L"`` if it is grey, and in ``"RGB"`` otherwise."""
     from PIL import Image
 
     try:
@@ -165,13 +187,59 @@ def _opened(path: Path) -> Any:
                     "most. Scale it down first."
                 )
             image.load()
-            return image
+            _turn_upright(image)
+            return _on_white(_of_bytes(image, path))
     except InputError:
         raise
     except Exception as error:  # a damaged image can fail inside any decoder, with any exception
         raise InputError(f"{path} is no image, or it is damaged: {error}") from error
 
 
+def _turn_upright(image: Any) -> None:
+    """Turn an image in place as its EXIF data say."""
+    from PIL import ImageOps
+
+    # EXIF data that cannot be read say nothing about a picture that can.
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
+
+
+def _of_bytes(image: Any, path: Path) -> Any:
+    """Return an image with 8 bits per channel; 16 are scaled."""
+    from PIL import Image
+
+    # Pillow holds 16 bits of PGM, and of PNG before its version 11, in 32.
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
+        values = np.asarray(image).astype(np.uint32)
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        kind = "floating-point numbers" if image.mode == "F" else "signed or 32-bit whole numbers"
+        raise InputError(
+            f"{path} holds {kind}, of which nothing says what is black and what is white. Save it "
+            "with 8 or 16 bits per channel."
+        )
+    return image
+
+
+def _on_white(image: Any) -> Any:
+    """Return an image in mode ``"L"`` or ``"RGB"``, on white where it is transparent."""
+    from PIL import Image
+
+    mode = "L" if image.mode in ("1", "L", "LA") else "RGB"
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert(mode)
+    clear = image.convert("RGBA")
+    white = Image.new("RGB", clear.size, "white")
+    white.paste(clear, mask=clear.getchannel("A"))
+    return white.convert(mode)
+
+
 def _files(folder: Path, deep: bool = False) -> list[Path]:
     found = folder.rglob("*") if deep else folder.glob("*")
-    return sorted(path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())
+    images = (path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in images if not _hidden(*path.relative_to(folder).parts))
+
+
+def _hidden(*names: str) -> bool:
+    """Return whether one of the names is hidden, such as ``.ipynb_checkpoints``."""
+    return any(name.startswith(".") for name in names)
