@@ -22,7 +22,7 @@ import felbo
 def main(epochs: int = 30, strengths: tuple[float, ...] = (0.003, 0.03, 0.3)) -> dict[str, float]:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
-    # The number of epochs is fixed here; otherwise every fit would look for it on splits of its own.
+    # Fixed epochs: otherwise every fit would look for their number on splits of its own.
     classifier = felbo.FunctionSpaceClassifier(epochs=epochs, early_stopping=False, random_state=0)
     pipeline = Pipeline(
         [
