@@ -76,12 +76,9 @@ def check_simplex(probs: Tensor) -> None:
 
 def check_bracket(min_precision: float, max_precision: float) -> None:
     """Raise unless the precision bracket satisfies ``0 < min <= max < inf``."""
-    if not (0 < min_precision < math.inf):
-        raise SettingError(f"min_precision must be positive and finite, got {min_precision}.")
-    if not (0 < max_precision < math.inf):
-        raise SettingError(f"max_precision must be positive and finite, got {max_precision}.")
+    for name, value in (("min_precision", min_precision), ("max_precision", max_precision)):
+        if not (0 < value < math.inf):
+            raise SettingError(f"{name} must be positive and finite, got {value}.")
     if min_precision > max_precision:
-        raise SettingError(
-            "min_precision must not exceed max_precision, "
-            f"got {min_precision} > {max_precision} (min_precision is K unless given)."
-        )
+        given = f"{min_precision} > {max_precision} (min_precision is K unless given)"
+        raise SettingError(f"min_precision must not exceed max_precision, got {given}.")
