@@ -1,6 +1,5 @@
 """What a user can put right ends in a message and an exit code, not in a traceback."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from felbo.cli import app
 from felbo.data import CorruptDataError, DownloadError, MissingDataError
 from felbo.training import TrainingInterrupted
 
+from .runs import felbo
+
 FELBO = [sys.executable, "-c", "from felbo.cli import app; app()"]
 
 
@@ -19,10 +20,10 @@ def test_missing_data_are_one_message(tmp_path, monkeypatch, jobs):
     # A file where the data should be: nothing can be downloaded either, and no network is asked.
     (tmp_path / "data").write_text("")
     monkeypatch.setenv("FELBO_DATA", str(tmp_path / "data"))
-    command = [*FELBO, "reproduce", "rotated-mnist", "--preset", "smoke", "--jobs", jobs]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert ended.returncode == 1
-    assert "Traceback" not in ended.stderr + ended.stdout
+    monkeypatch.chdir(tmp_path)
+    ended = felbo("reproduce", "rotated-mnist", "--preset", "smoke", "--jobs", jobs)
+    assert ended.exit_code == 1
+    assert "Traceback" not in ended.output
     assert "felbo data fetch mnist" in ended.stderr
     assert len(ended.stderr.splitlines()) < 5
     assert not (tmp_path / "runs").exists()

@@ -9,33 +9,24 @@ import pytest
 from felbo.lightning import package
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-
-def test_nothing_imports_lightning_before_it_is_used():
+def test_lightning_is_imported_when_it_is_used():
     code = (
         "import sys, felbo, felbo.lightning\n"
         "names = {'lightning', 'pytorch_lightning', 'felbo.lightning.module'}\n"
         "assert not names & set(sys.modules), names & set(sys.modules)\n"
         "assert not hasattr(felbo.lightning, 'no_such_name')\n"
-        "felbo.lightning.FunctionSpaceModule\n"
-        "assert 'pytorch_lightning' in sys.modules and 'torchvision' not in sys.modules\n"
-    )
-    run(code)
-
-
-def test_without_lightning_the_error_says_what_to_install():
-    code = (
-        "import sys\n"
         "sys.modules['lightning'] = sys.modules['pytorch_lightning'] = None\n"
-        "import felbo\n"
         "try:\n"
         "    felbo.lightning.FunctionSpaceModule\n"
         "except ImportError as error:\n"
         "    print(error)\n"
+        "del sys.modules['lightning'], sys.modules['pytorch_lightning']\n"
+        "felbo.lightning.FunctionSpaceModule\n"
+        "assert 'pytorch_lightning' in sys.modules and 'torchvision' not in sys.modules\n"
     )
-    assert "pip install 'felbo[lightning]'" in run(code).stdout
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "pip install 'felbo[lightning]'" in ended.stdout
 
 
 @pytest.mark.parametrize(
