@@ -43,7 +43,8 @@ class ActiveDropout(nn.Module):
         if self.whole_maps:
             shape[2:] = [1] * len(shape[2:])
         keep = 1.0 - self.rate
-        noise = torch.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+        # On a CPU bernoulli_ takes twice as long as uniform numbers and a comparison.
+        noise = (torch.rand(shape, device=input.device) >= self.rate).to(input.dtype)
         return input * noise.div_(keep)
 
     def extra_repr(self) -> str:
