@@ -54,7 +54,8 @@ def test_member_is_a_copy_of_one_network():
     assert taken.state_dict().keys() == members[2].state_dict().keys()
     before = stacked(x)
     nn.init.zeros_(taken[1].weight)
-    assert torch.equal(stacked(x), before)
+    # Sums of two threads at once may be rounded otherwise.
+    torch.testing.assert_close(stacked(x), before, **EXACT)
 
 
 def test_stacking_copies_the_weights():
