@@ -24,7 +24,6 @@ PLAIN = {
         "models/_laplace_torch.py",
     },
     "IndexError": {"evaluation/indexing.py", "models/ensemble.py"},
-    "NotImplementedError": {"saving/fixed.py"},
     "FileNotFoundError": {"paper/results.py", "paper/runner.py", "studies/tuned_resnets.py"},
     "TypeError": {
         "paper/cells.py",

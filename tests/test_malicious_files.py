@@ -171,7 +171,7 @@ def archive_of(path, *members):
     return path
 
 
-@pytest.mark.parametrize("name", ["../out", "/tmp/felbo-out", "sets/../../out"])
+@pytest.mark.parametrize("name", ["../out", "/absolute/out", "sets/../../out"])
 def test_archive_with_paths_out_of_its_folder(name, tmp_path):
     info = tarfile.TarInfo(name)
     info.size = 1

@@ -76,5 +76,9 @@ class CheckpointWriteError(FelboError, OSError):
     """A checkpoint could not be written, for instance to a full disk; the one before is kept."""
 
 
+class ExportError(FelboError, RuntimeError):
+    """A model cannot be exported, or the exported one differs from it."""
+
+
 class DamagedCheckpointWarning(UserWarning):
     """The newest checkpoint is damaged, and the one before it is used."""

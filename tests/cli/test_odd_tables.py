@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import felbo as library
+from felbo.workflow.tabular import far_away
 
 from .runs import FAST, felbo, table, trained
 
@@ -84,7 +85,8 @@ def test_a_column_without_a_name(tmp_path):
     text = "\n".join(f"{i or ''},{line}" for i, line in enumerate(values))
     result = train(tmp_path, text)
     assert "--drop ''" in result.output
-    assert felbo("predict", tmp_path / "run", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    result = felbo("predict", tmp_path / "run", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 0, result.output
     assert len(pd.read_csv(tmp_path / "p.csv")) == 60
 
 
@@ -209,9 +211,13 @@ def test_lists_and_single_values_in_toml(tmp_path):
     assert (settings["hidden"], settings["drop"]) == ([6, 5], ["b"])
 
 
-def test_rows_from_elsewhere_are_moved_by_deviations_of_the_training(run, tmp_path):
-    table(1).to_csv(tmp_path / "one.csv", index=False)
-    result = felbo("evaluate", run, tmp_path / "one.csv", "--name", "one")
-    assert result.exit_code == 0, result.output
-    stored = json.loads((run / "evaluations" / "one.json").read_text())
-    assert "5 deviations up" in json.dumps(stored)
+def test_rows_from_elsewhere_are_moved_by_deviations_of_the_training():
+    frame, numbers = table(), ["a", "b", "c"]
+    classifier = library.FunctionSpaceClassifier(epochs=1, members=2, random_state=0)
+    classifier.fit(frame.drop(columns="kind"), frame["kind"])
+    one = frame.drop(columns="kind").iloc[[1]]
+    deviations = frame[numbers].fillna(frame[numbers].median()).std(ddof=0)
+    moved = far_away(classifier, one)
+    for name, sign in (("up", 1), ("down", -1)):
+        expected = one[numbers] + sign * 5 * deviations
+        assert np.allclose(moved[f"5 deviations {name}"][numbers], expected)

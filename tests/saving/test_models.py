@@ -98,6 +98,19 @@ def test_networks_for_images(kind, network, tmp_path):
     assert_same(model, reloaded(model, tmp_path), images)
 
 
+def test_alpha_dropout_comes_back_and_is_not_exported(tmp_path):
+    network = nn.Sequential(nn.Linear(2, 50), nn.SELU(), nn.AlphaDropout(0.3), nn.Linear(50, 3))
+    model = felbo.MCDropout(network, rate=0.1)
+    felbo.save(model, tmp_path / "model.safetensors")
+    loaded = felbo.load(tmp_path / "model.safetensors", network=network)
+    assert loaded.network[2].p == 0.1
+    x = torch.randn(4, 2)
+    first, second = (felbo.predict(m, x, seed=0, num_data=50).probs for m in (model, loaded))
+    assert torch.equal(first, second)
+    with pytest.raises(felbo.errors.ExportError, match=r"dropout of .*2, AlphaDropout"):
+        felbo.export(model, tmp_path / "model.pt2", x)
+
+
 def test_frozen_parts_and_modes_come_back(tmp_path):
     network = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
     network[0].requires_grad_(False)

@@ -206,6 +206,26 @@ class Tables(nn.BatchNorm1d):
         self.register_buffer("table", torch.zeros(2, 3))
 
 
+class Conditional(nn.BatchNorm1d):
+    """A normalisation with a further argument."""
+
+    def forward(self, input, scale):
+        return scale * super().forward(input)
+
+
+class WithConditional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(2, 8), Conditional(8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x), 2.0))
+
+
+def test_normalisations_with_further_arguments():
+    assert np.isfinite(fit(felbo.MAP(WithConditional()), data(), batch_size=20).total).all()
+
+
 def test_normalisations_with_other_buffers():
     model = felbo.MAP(nn.Sequential(nn.Linear(2, 8), Tables(8), nn.Linear(8, 2)))
     assert np.isfinite(fit(model, data(), batch_size=20).total).all()

@@ -18,7 +18,7 @@ from felbo.cli.options import (
     SeparatorOption,
     named_paths,
 )
-from felbo.cli.scores import print_scores
+from felbo.cli.scores import print_note, print_scores
 from felbo.workflow.errors import InputError
 
 
@@ -68,17 +68,13 @@ def evaluate(
         form = Form(separator, encoding, decimal)
         file = open_table(source, form)
         files = {key: open_table(path, form) for key, path in elsewhere.items()}
-        found = evaluate_file(name, described, read_model(run), file, files, _print_note)
+        found = evaluate_file(name, described, read_model(run), file, files, print_note)
     else:
         from felbo.workflow.image_predicting import evaluate_images
 
         found = evaluate_images(
-            name, described, read_model(run), source, elsewhere, limit, _print_note
+            name, described, read_model(run), source, elsewhere, limit, print_note
         )
     found.write(run)
     print_scores(run, name)
     Console().print(f"Report: felbo report {escape(str(run))} --evaluation {name}", soft_wrap=True)
-
-
-def _print_note(text: str) -> None:
-    Console(stderr=True).print(f"[yellow]{escape(text)}[/]", soft_wrap=True)

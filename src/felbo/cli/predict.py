@@ -18,6 +18,7 @@ from felbo.cli.options import (
     RunArgument,
     SeparatorOption,
 )
+from felbo.cli.scores import print_note
 
 if TYPE_CHECKING:
     from felbo.workflow.predicting import Rule
@@ -79,10 +80,8 @@ def predict(
     console = Console(stderr=True)
     rule = _rule(run, abstain_by, coverage, accuracy, threshold)
     if rule is None:
-        console.print(
-            "[yellow]Nothing was held out in training: without --threshold there is no column "
-            "abstain.[/]",
-            soft_wrap=True,
+        print_note(
+            "Nothing was held out in training: without --threshold there is no column abstain."
         )
     with console.status("Predicting …") as status:
         rows = write_table(
@@ -95,7 +94,7 @@ def predict(
                 keep or [],
                 Form(separator, encoding, decimal),
                 lambda done: status.update(f"Predicting … {done:,} items"),
-                lambda note: console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True),
+                lambda note: print_note(note, console),
             ),
         )
     withheld = "" if rule is None else f"; abstain where {_said(rule)}"

@@ -1,10 +1,11 @@
-"""Print the scores of an evaluation."""
+"""Print the scores of an evaluation, and notes about the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 TITLES = {
@@ -13,6 +14,11 @@ TITLES = {
     "brier": "Brier score",
     "ece": "calibration error",
 }
+
+
+def print_note(text: str, console: Console | None = None) -> None:
+    """Print what a user should know about the data, beside the output of the command."""
+    (console or Console(stderr=True)).print(f"[yellow]{escape(text)}[/]", soft_wrap=True)
 
 
 def print_scores(folder: Path, name: str | None = None) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from felbo.cli.kinds import OF_FOLDERS, OF_IMAGES, OF_TABLES, refuse_options
 from felbo.cli.options import ConfigOption, DecimalOption, EncodingOption, SeparatorOption
-from felbo.cli.scores import print_scores
+from felbo.cli.scores import print_note, print_scores
 from felbo.workflow.errors import InputError
 
 ModelName = Literal["ensemble", "map", "mc-dropout", "mean-field", "radial", "rank1"]
@@ -156,7 +156,7 @@ def train(
     if start is Start.FINISHED:
         console.print(f"Finished already: {escape(str(out))}.", soft_wrap=True)
     for note in run.notes:
-        console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+        print_note(note)
     print_scores(out)
     Console().print(
         f"Run: {escape(str(out))} ({run.num_data} training items, {run.seconds:.0f} s)\n"

@@ -66,7 +66,9 @@ def make_model(
 ) -> StochasticClassifier:
     """Return a model of untrained networks ``[B, inputs] -> [B, classes]``."""
     check_choice("model", kind, list(MODELS))
-    if not isinstance(hidden, Sequence) or not all(isinstance(w, Integral) for w in hidden):
+    if not isinstance(hidden, Sequence | np.ndarray) or not all(
+        isinstance(width, Integral) for width in hidden
+    ):
         raise InputTypeError(
             f"hidden takes the widths of layers, such as (50, 50); got {hidden!r}."
         )

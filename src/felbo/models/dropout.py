@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from felbo.models.base import StochasticClassifier
 
 _DropoutLayer = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d
 # Modules that apply dropout of their own, in training mode only, and the name of its rate.
-_RATES: dict[type[nn.Module], str] = {
+OWN_RATES: dict[type[nn.Module], str] = {
     nn.MultiheadAttention: "dropout",
     nn.RNNBase: "dropout",
     nn.AlphaDropout: "p",
@@ -62,7 +62,7 @@ class MCDropout(StochasticClassifier):
     """
 
     # In evaluation mode these apply no dropout, or skip the dropout layers inside them.
-    always_training = (*_RATES, nn.TransformerEncoderLayer)
+    always_training = (*OWN_RATES, nn.TransformerEncoderLayer)
     reason_for_equal_draws = (
         "Likely its dropout never runs: the network uses the weights of its layers without calling "
         "them, or its forward was compiled by a decorator."
@@ -164,7 +164,7 @@ def _take_over_dropout(
     found: dict[str, nn.Module] = {
         n: m for n, m in network.named_modules() if isinstance(m, _DropoutLayer)
     }
-    inside = dict(_dropping_inside(network))
+    inside = {n: found for n, found in dropping_inside(network).items() if getattr(*found) > 0}
     replace_layers(network, found, activate)
     rates = [m.rate for m in network.modules() if isinstance(m, ActiveDropout)]
     for module, attribute in inside.values():
@@ -174,9 +174,11 @@ def _take_over_dropout(
     return rates, tuple(inside) if mask == "draw" else ()
 
 
-def _dropping_inside(network: nn.Module) -> Iterator[tuple[str, tuple[nn.Module, str]]]:
-    """Yield the names of modules with dropout of their own, the modules, and where the rate is."""
-    for name, module in network.named_modules():
-        for kind, attribute in _RATES.items():
-            if isinstance(module, kind) and getattr(module, attribute) > 0:
-                yield name, (module, attribute)
+def dropping_inside(network: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+    """Return the modules that apply dropout of their own by name, and the name of their rate."""
+    return {
+        name: (module, attribute)
+        for name, module in network.named_modules()
+        for kind, attribute in OWN_RATES.items()
+        if isinstance(module, kind)
+    }

@@ -8,11 +8,10 @@ from torch import nn
 
 from felbo.layers import ActiveDropout
 from felbo.models import MCDropout
+from felbo.models.dropout import dropping_inside
 
 # Layers before which dropout is inserted.
 _BEFORE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.MultiheadAttention)
-# Modules that apply dropout internally.
-_INSIDE = (nn.MultiheadAttention, nn.RNNBase)
 
 
 def inserted(layer: nn.Module) -> ActiveDropout | None:
@@ -50,7 +49,7 @@ def describe_dropout(model: MCDropout) -> dict[str, Any]:
         "inserted": None if layers or not active else active[0].rate,
         "skip": [] if layers or not active else skip,
         "layers": {name: module.rate for name, module in layers.items()},
-        "inside": {n: float(m.dropout) for n, m in modules.items() if isinstance(m, _INSIDE)},
+        "inside": {n: float(getattr(*p)) for n, p in dropping_inside(model.network).items()},
         "mask": active[0].mask if active else "item",
     }
 
@@ -62,10 +61,11 @@ def build_dropout(network: nn.Module, described: dict[str, Any]) -> MCDropout:
         return MCDropout(network, described["inserted"], skip=tuple(described["skip"]), mask=mask)
     rates = {**described["layers"], **described["inside"]}
     model = MCDropout(network, max(rates.values()), mask=mask)
+    inside = dropping_inside(model.network)
     for name, rate in rates.items():
         part = model.network.get_submodule(name)
         if isinstance(part, ActiveDropout):
             part.rate = rate
-        elif isinstance(part, _INSIDE):
-            part.dropout = rate
+        elif name in inside:
+            setattr(*inside[name], rate)
     return model

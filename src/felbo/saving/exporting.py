@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo._files import write_atomically
-from felbo.errors import FelboError, SettingError
+from felbo.errors import ExportError, SettingError
 from felbo.evaluation import Prediction, predict
 from felbo.evaluation.predict import bound_of_precision
 from felbo.models import StochasticClassifier, unwrap
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".pt2", ".onnx")
 # Largest difference to felbo.predict, of probabilities and of uncertainties in nats.
 TOLERANCE = 1e-4
-
-
-class ExportError(FelboError, RuntimeError):
-    """A model cannot be exported, or the exported one differs from it."""
 
 
 def export(
@@ -111,10 +107,7 @@ def _graph(
     seed: int,
     prepare: nn.Module,
 ) -> PredictionGraph:
-    try:
-        draws = with_fixed_draws(with_shared_masks(model), prepare(x), seed)
-    except NotImplementedError as error:
-        raise ExportError(str(error)) from error
+    draws = with_fixed_draws(with_shared_masks(model), prepare(x), seed)
     return (
         PredictionGraph(
             draws,

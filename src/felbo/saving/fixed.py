@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from felbo.errors import ExportError
 from felbo.inputs import Inputs, run
 from felbo.layers import ActiveDropout, Rank1Layer
 from felbo.models import (
@@ -24,6 +25,7 @@ from felbo.models import (
     Tempered,
     TemperedMean,
 )
+from felbo.models.dropout import dropping_inside
 from felbo.random import torch_seed
 from felbo.saving.dropout import inserted
 
@@ -68,7 +70,7 @@ def with_fixed_draws(model: StochasticClassifier, example: Inputs, seed: int) ->
     distribution is the same.
 
     Raises:
-        NotImplementedError: if the draws of this model cannot be fixed.
+        ExportError: if the draws of this model cannot be fixed.
     """
     own = copy.deepcopy(model).eval()
     if isinstance(own, Tempered):
@@ -89,7 +91,7 @@ def with_fixed_draws(model: StochasticClassifier, example: Inputs, seed: int) ->
     if isinstance(own, MCDropout):
         _recorded(own, example, seed)
         return own
-    raise NotImplementedError(
+    raise ExportError(
         f"The draws of a {type(model).__name__} cannot be exported. Export the network inside it "
         "as felbo.MAP(network), which has no epistemic uncertainty."
     )
@@ -159,9 +161,9 @@ def random_parts(model: nn.Module) -> set[nn.Module]:
 
 
 def _refuse_inner_dropout(model: nn.Module) -> None:
-    for name, part in model.named_modules():
-        if isinstance(part, nn.MultiheadAttention | nn.RNNBase) and part.dropout > 0:
-            raise NotImplementedError(f"The dropout inside {name} cannot be exported.")
+    for name, (part, rate) in dropping_inside(model).items():
+        if getattr(part, rate) > 0:
+            raise ExportError(f"The dropout of {name}, {type(part).__name__}, cannot be exported.")
 
 
 def with_shared_masks(model: StochasticClassifier) -> StochasticClassifier:

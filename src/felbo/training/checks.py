@@ -142,7 +142,7 @@ class _Seen:
     def norm(
         self, name: str, norm: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        (x,) = (*args, *kwargs.values())
+        x = args[0] if args else kwargs["input"]
         if norm.training:
             self.norms.append((name, len(x), x[0].numel() // x.shape[1]))
 

@@ -268,7 +268,8 @@ class Saver:
         """
         if last or self.every_epoch:
             path = self.save()
-            if self._any(self.interrupts.received is not None) == [True]:
+            (interrupted,) = self._any(self.interrupts.received is not None)
+            if interrupted:
                 raise self._interrupted(path)
         else:
             self.after_step()

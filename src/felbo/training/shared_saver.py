@@ -51,7 +51,7 @@ class SharedSaver(Saver):
             path = super().save()
         except Exception as found:
             error = found
-        failed = self._any(error is not None) == [True]
+        (failed,) = self._any(error is not None)
         if error is not None:
             raise error
         if failed:

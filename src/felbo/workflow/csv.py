@@ -178,7 +178,8 @@ class CSV:
             literal: columns of text in which only empty cells are missing.
         """
         kinds = {name: "float64" if name in numbers else "str" for name in wanted}
-        settings = {"usecols": [*wanted, *self._extra()], **self._table(literal)}
+        settings = self._table(literal)
+        settings["usecols"] = [name for name in settings["names"] if name in (*wanted, EXTRA)]
         try:
             with _explained(self):
                 reader = pd.read_csv(opened(self.path), dtype=kinds, chunksize=rows, **settings)
