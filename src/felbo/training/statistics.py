@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +21,22 @@ class RunningStatistics:
     def __init__(self, model: nn.Module) -> None:
         norms = [p for p in model.modules() if isinstance(p, NORMALISATION) and p.training]
         self.buffers = [buffer for norm in norms for buffer in norm.buffers(recurse=False)]
+        # Views of the buffers, by kind: copying those of a kind is one call instead of many.
+        views = sorted((b.view(-1) if b.is_contiguous() else b for b in self.buffers), key=_kind)
+        self._views = [list(group) for _, group in groupby(views, key=_kind)]
 
     def copy(self) -> list[Tensor]:
         """Return copies of the current values."""
-        return [buffer.clone() for buffer in self.buffers]
+        return [torch.cat(group) for group in self._views]
 
     @torch.no_grad()
     def put_back(self, values: Sequence[Tensor]) -> None:
         """Restore values returned by :meth:`copy`."""
-        for buffer, copy in zip(self.buffers, values, strict=True):
-            buffer.copy_(copy)
+        for group, copies in zip(self._views, values, strict=True):
+            for view, copy in zip(group, torch.split(copies, [len(v) for v in group]), strict=True):
+                view.copy_(copy)
+
+
+def _kind(view: Tensor) -> str:
+    """Return a key that is the same for tensors which can be concatenated."""
+    return f"{view.dtype} {view.device} {view.shape[1:]}"
