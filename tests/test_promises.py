@@ -180,9 +180,9 @@ PROMISES = {
     ],
     "networks that end in a softmax": [
         "models/test_wrapping.py::test_networks_that_end_in_probabilities_are_refused",
-        "models/test_base.py::test_probabilities_as_outputs_warn_once",
-        "evaluation/test_predict.py::"
-        "test_a_network_in_a_list_that_gives_probabilities_is_warned_of",
+        "models/test_base.py::test_probabilities_as_outputs_are_refused",
+        "models/test_base.py::test_a_hidden_softmax_is_refused_before_a_weight_moves",
+        "evaluation/test_predict.py::test_a_network_in_a_list_that_gives_probabilities_is_refused",
     ],
     "a last batch of one": [
         "training/test_checks.py::test_a_last_batch_of_one_under_batch_normalisation",

@@ -361,11 +361,11 @@ def test_draws_of_another_shape_are_refused(x, shape):
         predict(Wrong(), x)
 
 
-def test_a_network_in_a_list_that_gives_probabilities_is_warned_of(networks, x):
+def test_a_network_in_a_list_that_gives_probabilities_is_refused(networks, x):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         predict(networks, x)
-    with pytest.warns(UserWarning, match="network in the list are probabilities"):
+    with pytest.raises(ValueError, match="network in the list are probabilities"):
         predict([networks[0], nn.Sequential(networks[1], nn.Softmax(-1))], x)
 
 

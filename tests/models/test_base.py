@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from felbo import FunctionSpaceELBO, UniformPrior, fit
+from felbo.errors import SettingError
 from felbo.models import (
     MAP,
     ConcentrationNetwork,
@@ -149,22 +150,28 @@ class Normalised(nn.Module):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_probabilities_as_outputs_warn_once(training, dtype):
+def test_probabilities_as_outputs_are_refused(training, dtype):
     model = MAP(Normalised()).to(dtype).train(training)
-    (message,) = warned(model, torch.randn(500, 2, dtype=dtype))
-    assert "outputs of the network in this MAP are probabilities" in message
+    for _ in range(2):  # not the first time only
+        with pytest.raises(SettingError, match="outputs of the network in this MAP are probab"):
+            model(torch.randn(500, 2, dtype=dtype))
     assert not warned(MAP(mlp(2, (), 3)), torch.randn(5, 2))
     assert not warned(MAP(nn.LogSoftmax(-1)), torch.randn(5, 2))
 
 
-def test_a_hidden_softmax_is_noticed_before_a_weight_moves():
+def test_a_row_of_logits_may_sum_to_one():
+    model = MAP(Normalised())
+    model(torch.randn(1, 2))
+    with pytest.raises(SettingError, match="are probabilities"):  # not by chance any more
+        model(torch.randn(2, 2))
+
+
+def test_a_hidden_softmax_is_refused_before_a_weight_moves():
     model, x = MAP(Normalised()), torch.randn(64, 2)
     before = [parameter.clone() for parameter in model.parameters()]
     objective = FunctionSpaceELBO(UniformPrior(3), 64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="leave out the network's last softmax"):
-            fit(model, objective, (x, torch.arange(64) % 3), epochs=1, progress=False)
+    with pytest.raises(SettingError, match="leave out the network's last softmax"):
+        fit(model, objective, (x, torch.arange(64) % 3), epochs=1, progress=False)
     assert all(torch.equal(*pair) for pair in zip(model.parameters(), before, strict=True))
 
 

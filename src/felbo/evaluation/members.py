@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs, run
 from felbo.models import StochasticClassifier
-from felbo.models.base import warn_of_probabilities
+from felbo.models.base import refuse_probabilities
 
 
 class Members:
@@ -33,7 +33,7 @@ class Members:
         if self.is_first:
             self.is_first = False
             for part in logits:
-                warn_of_probabilities(part, "a network in the list")
+                refuse_probabilities(part, "a network in the list")
             _warn_of_copies(logits)
         return torch.stack(logits)
 

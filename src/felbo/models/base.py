@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -103,14 +104,14 @@ class StochasticClassifier(nn.Module, ABC):
         return wanted
 
     def checked(self, draws: Tensor) -> Tensor:
-        """Return ``draws [M, B, K]``, warning about suspicious values on the first calls.
+        """Return ``draws [M, B, K]`` after a look at their values on the first calls.
 
-        Two things are checked, once each: whether the logits are probabilities, and whether all
-        draws of a random model in evaluation mode are equal.
+        Two things are checked, once each: logits that are probabilities are refused, and a warning
+        is given if all draws of a random model in evaluation mode are equal.
         """
         if not self._values_seen and not torch.compiler.is_compiling():
-            self._values_seen = True
-            warn_of_probabilities(draws.detach(), f"the network in this {type(self).__name__}")
+            source = f"the network in this {type(self).__name__}"
+            self._values_seen = refuse_probabilities(draws.detach(), source)
         unseen = not (self._spread_seen or self.training) and len(draws) > 1
         if unseen and self.is_random and not torch.compiler.is_compiling():
             self._spread_seen = True
@@ -156,21 +157,26 @@ class StochasticClassifier(nn.Module, ABC):
             )
 
 
-def warn_of_probabilities(logits: Tensor, source: str) -> None:
-    """Warn if logits ``[..., K]`` are positive and sum to one.
+def refuse_probabilities(logits: Tensor, source: str) -> bool:
+    """Raise if all logits ``[..., K]`` are non-negative and sum to one, and not by chance.
 
     Args:
         logits: outputs of a network.
-        source: what gave them, as the warning calls it.
+        source: what gave them, as the message calls it.
+
+    Returns:
+        True if there were enough rows to tell; a single row may happen to look so.
     """
     tolerance = max(1e-6, 4 * torch.finfo(logits.dtype).eps)
-    sums = (logits.sum(-1) - 1).abs() <= tolerance
-    if logits.numel() and _holds((logits >= 0).all() & sums.all()):
-        warnings.warn(
+    sums = logits.sum(-1)
+    enough = bool(sums.numel() * math.log10(tolerance) < -10)
+    if enough and _holds((logits >= 0).all() & ((sums - 1).abs() <= tolerance).all()):
+        raise SettingError(
             f"The outputs of {source} are probabilities: they are positive and sum to one. felbo "
-            "takes logits and applies softmax itself; leave out the network's last softmax.",
-            stacklevel=3,
+            "takes logits and applies softmax itself: leave out the network's last softmax, or "
+            "return the logarithm of its output."
         )
+    return enough
 
 
 def _holds(condition: Tensor) -> bool:
