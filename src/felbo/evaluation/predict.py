@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -168,9 +169,9 @@ def _source(model: nn.Module | Sequence[nn.Module], num_samples: int | None) -> 
 
 
 def _check_finite(probs: Tensor, before: int) -> None:
-    good = probs.isfinite().all(-1)
-    if not bool(good.all()):
-        index = before + int((~good).nonzero()[0])
+    # NaN and infinity pass through the sum, and probabilities cannot overflow it.
+    if not math.isfinite(probs.sum()):
+        index = before + int((~probs.isfinite().all(-1)).nonzero()[0])
         raise DataError(
             f"The prediction for input {index} is not finite: does this input hold NaN or "
             "infinity, or the model a weight that does?"
