@@ -91,12 +91,15 @@ def draw_curves(
     """Draw one panel per metric and write ``stem.png`` and ``stem.svg``.
 
     Lines are means over seeds, bands two standard deviations to both sides, circles published
-    values. ``log_metrics`` get a logarithmic vertical axis. On a logarithmic horizontal axis every
-    shift has a tick, since there are few of them.
+    values: filled for a series that is drawn solid beside a dashed one. ``log_metrics`` get a
+    logarithmic vertical axis. On a logarithmic horizontal axis every shift has a tick, since there
+    are few of them.
     """
     shown = [metric for metric in metrics if any(p.metric == metric for p in points)]
     figure, axes = new_figure(1, len(shown), figsize=(4.6 * len(shown), 4.2), squeeze=False)
     look = styles(list(dict.fromkeys(p.model for p in points)))
+    solid = {model for model, style in look.items() if style.get("linestyle", "-") == "-"}
+    filled = solid if len(solid) < len(look) else set()
     for axis, metric in zip(axes[0], shown, strict=True):
         for model, style in look.items():
             series = [p for p in points if p.metric == metric and p.model == model]
@@ -109,7 +112,7 @@ def draw_curves(
                 linestyle="none",
                 marker="o",
                 markersize=3.5,
-                markerfacecolor="none",
+                markerfacecolor=style["color"] if model in filled else "none",
                 color=style["color"],
             )
         axis.set(xlabel=xlabel, ylabel=labels.get(metric, metric.replace("_", " ")), xscale=xscale)
@@ -120,8 +123,8 @@ def draw_curves(
         if metric in log_metrics:
             axis.set_yscale("log")
     handles, names = axes[0][0].get_legend_handles_labels()
-    note = "  (circles: published)" if published else ""
-    figure.suptitle(title + note)
+    note = "circles: published" + (", filled for solid lines" if filled else "")
+    figure.suptitle(f"{title}  ({note})" if published else title)
     figure.tight_layout()
     columns = min(len(names), 2 * len(shown))
     figure.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
