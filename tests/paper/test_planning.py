@@ -20,7 +20,8 @@ COST = Cost(
     steps=100,
     training_flops=6e12,
     evaluation_flops=1e12,
-    flops_per_second=1e10,
+    training_speed=1e10,
+    evaluation_speed=0.5e10,
     beside=5.0,
     memory=2e9,
 )
@@ -79,7 +80,7 @@ def test_without_a_workload_times_come_from_finished_cells(tmp_path):
 
 def test_seconds_of_a_cell_by_device(tmp_path, counted):
     found = {each.model: each for each in plan(make_study(workload), runs=tmp_path).models}
-    assert found["b"].seconds[CPU] == pytest.approx((2 * 6e12 + 1e12) / 1e10 + 5)
+    assert found["b"].seconds[CPU] == pytest.approx(2 * 6e12 / 1e10 + 1e12 / 0.5e10 + 5)
     for name, peak in GPUS.items():
         training = max(6e12 / (SHARE_OF_PEAK * peak), 100 * SECONDS_PER_STEP)
         expected = 2 * training + 1e12 / (SHARE_OF_PEAK * peak) + 5
@@ -91,12 +92,12 @@ def test_shared_trainings_count_once_and_kept_ones_not_at_all(tmp_path, counted)
     # b needs a-0 … a-4; the cells of a add none.
     found = plan(make_study(workload), runs=tmp_path)
     assert found.trainings == (5, 0)
-    assert found.seconds[CPU] == pytest.approx(5 * 600 + 8 * (100 + 5))
+    assert found.seconds[CPU] == pytest.approx(5 * 600 + 8 * (200 + 5))
     (tmp_path / "trained").mkdir()
     (tmp_path / "trained" / "a-3").write_text("")
     found = plan(make_study(workload), runs=tmp_path)
     assert found.trainings == (4, 1)
-    assert found.seconds[CPU] == pytest.approx(4 * 600 + 8 * 105)
+    assert found.seconds[CPU] == pytest.approx(4 * 600 + 8 * 205)
 
 
 def test_missing_data_are_named_and_stop_nothing(tmp_path, monkeypatch):

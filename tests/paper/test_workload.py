@@ -30,8 +30,23 @@ def test_operations_of_a_perceptron_by_hand():
     step = FORWARD + 2 * (20 * 30 + 30 * 5) + 2 * 30 * 5
     assert cost.training_flops == 7 * 64 * step
     assert cost.evaluation_flops == 1000 * FORWARD
-    assert cost.flops_per_second > 0
+    assert cost.training_speed == cost.evaluation_speed > 0
     assert cost.beside == 0.0
+
+
+def test_a_step_is_timed_in_the_precision_of_training():
+    seen = []
+
+    class Objective(felbo.NegativeLogLikelihood):
+        def __call__(self, model, x, y):
+            seen.append(model(x).dtype)
+            return super().__call__(model, x, y)
+
+    mixed = workload(objective=lambda size: Objective(), precision="bf16-mixed")
+    cost = measure(mixed)
+    # Two steps are counted and two are timed.
+    assert seen == [torch.float32, torch.float32, torch.bfloat16, torch.float32]
+    assert cost.training_speed != cost.evaluation_speed
 
 
 def test_draws_and_members_multiply_the_operations():

@@ -101,6 +101,7 @@ def _workload(
         draws=draws,
         # Pixels as bytes and as float32.
         data_bytes=images * 5 * shape[0] * shape[1] * shape[2],
+        precision=settings["precision"],
         beside=beside,
     )
 

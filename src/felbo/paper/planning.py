@@ -135,8 +135,8 @@ def _measured_costs(
 def _seconds(cost: Cost, trainings: int) -> dict[str, float]:
     """Return the seconds of some trainings and one evaluation, by device."""
     # Whatever happens beside the model runs on the processor, whichever device has the model.
-    flops = trainings * cost.training_flops + cost.evaluation_flops
-    found = {CPU: flops / cost.flops_per_second + cost.beside}
+    training = trainings * cost.training_flops / cost.training_speed
+    found = {CPU: training + cost.evaluation_flops / cost.evaluation_speed + cost.beside}
     for name, peak in GPUS.items():
         speed = SHARE_OF_PEAK * peak
         training = max(cost.training_flops / speed, cost.steps * SECONDS_PER_STEP)

@@ -41,6 +41,7 @@ class Workload:
         draws: of a prediction; ``None`` is the model's default.
         prediction_batch: inputs per prediction.
         data_bytes: memory of the data.
+        precision: of training, as Fabric names it; predictions are in float32.
         beside: measures and returns the seconds of processor time spent beside the model, such as
             on corruptions.
     """
@@ -56,6 +57,7 @@ class Workload:
     draws: int | None = None
     prediction_batch: int = 500
     data_bytes: int = 0
+    precision: str = "32-true"
     beside: Callable[[], float] = lambda: 0.0
 
 
@@ -66,7 +68,8 @@ class Cost(NamedTuple):
         steps: of one training.
         training_flops: floating-point operations of one training.
         evaluation_flops: of all passes.
-        flops_per_second: of one core of this processor, measured in a training step.
+        training_speed: operations per second of one core of this processor, in a training step.
+        evaluation_speed: the same in float32.
         beside: seconds of processor time beside the model.
         memory: bytes: weights, gradients, momentum, activations of a training step or of a
             prediction, whichever is larger, and data.
@@ -75,7 +78,8 @@ class Cost(NamedTuple):
     steps: int
     training_flops: float
     evaluation_flops: float
-    flops_per_second: float
+    training_speed: float
+    evaluation_speed: float
     beside: float
     memory: float
 
@@ -91,7 +95,10 @@ def measure(work: Workload) -> Cost:
         with training_mode(model):
             step_flops, saved = _count_step(work, model)
             size = min(max(COUNTED, int(TIMED_FLOPS / max(step_flops, 1.0))), work.batch_size)
-            seconds = _time_step(work, model, size)
+            speeds = [
+                step_flops * size / _time_step(work, model, size, precision)
+                for precision in dict.fromkeys((work.precision, "32-true"))
+            ]
         with evaluation_mode([model]):
             pass_flops, widest = _count_prediction(work, model)
     weights = sum(weight.nbytes for weight in model.parameters())
@@ -100,7 +107,8 @@ def measure(work: Workload) -> Cost:
         steps=work.steps,
         training_flops=step_flops * work.batch_size * work.steps,
         evaluation_flops=pass_flops * work.passes,
-        flops_per_second=step_flops * size / seconds,
+        training_speed=speeds[0],
+        evaluation_speed=speeds[-1],
         beside=work.beside(),
         memory=max(3 * weights + saved, predicting) + work.data_bytes,
     )
@@ -145,8 +153,11 @@ def _kept_for_backward(
     return loss, float(sum(kept.values()))
 
 
-def _time_step(work: Workload, model: StochasticClassifier, size: int) -> float:
+def _time_step(work: Workload, model: StochasticClassifier, size: int, precision: str) -> float:
     """Return the processor time of a training step: loss, gradients and update."""
+    from lightning_fabric import Fabric
+
+    fabric = Fabric(accelerator="cpu", devices=1, precision=precision)  # type: ignore[arg-type]
     x, y = _batch(work, size)
     objective = work.objective(size)
     # A step size of zero, so that the measurement cannot diverge. Processor time and not that of
@@ -154,7 +165,9 @@ def _time_step(work: Workload, model: StochasticClassifier, size: int) -> float:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9)
     start = time.process_time()
     optimizer.zero_grad()
-    objective(model, x, y).total.backward()  # type: ignore[no-untyped-call]
+    with fabric.autocast():
+        loss = objective(model, x, y).total
+    loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     return time.process_time() - start
 
