@@ -38,5 +38,5 @@ class MAP(StochasticClassifier):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, the same for all M draws."""
         samples = self.resolve_samples(num_samples)
-        draw = run(self.network, x).unsqueeze(0)
-        return self.checked(draw if samples == 1 else draw.expand(samples, -1, -1))
+        draw = self.checked(run(self.network, x).unsqueeze(0))
+        return draw if samples == 1 else draw.expand(samples, -1, -1)
