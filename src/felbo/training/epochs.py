@@ -102,6 +102,7 @@ class Loop:
     def _pass(self, step: Step, good: LastGoodWeights) -> Tensor:
         """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
         losses = self.state.losses
+        step.find_statistics()  # between two epochs, somebody may have replaced them
         iterator = self._batches()
         while group := list(islice(iterator, self.accumulate)):
             if self.augment is not None:
