@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from felbo.errors import SettingError
-from felbo.inputs import Inputs
+from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
 from felbo.models._state import check_same_kind, packed, unpacked
 
@@ -50,6 +51,8 @@ class StochasticClassifier(nn.Module, ABC):
 
     _values_seen = False
     _spread_seen = False
+    # The modes (training or not) in which the network was seen not to overwrite its inputs.
+    _modes_without_overwriting: frozenset[bool] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,6 +105,19 @@ class StochasticClassifier(nn.Module, ABC):
     def evaluation_draws(self, wanted: int) -> int:
         """Return how many draws to take in evaluation where training takes ``wanted``."""
         return wanted
+
+    def run_network(self, network: Callable[..., Any], x: Inputs) -> Tensor:
+        """Return the logits ``[B, K]`` of a network at ``x``, which stays as it is.
+
+        A network may overwrite its input, for instance with ``x.div_(255)``; the next draw would
+        then see another one. So it runs on a copy, until it is seen not to.
+        """
+        if torch.compiler.is_compiling() or self.training in self._modes_without_overwriting:
+            return run(network, x)
+        logits, untouched = run_on_copy(network, x)
+        if untouched:
+            self._modes_without_overwriting |= {self.training}
+        return logits
 
     def checked(self, draws: Tensor) -> Tensor:
         """Return ``draws [M, B, K]`` after a look at their values on the first calls.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import SettingError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.layers import ActiveDropout
 from felbo.layers.dropout import MaskSharing
 from felbo.models._conversion import (
@@ -114,7 +114,8 @@ class MCDropout(StochasticClassifier):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh mask for each draw."""
         samples = self.resolve_samples(num_samples)
-        return self.checked(torch.stack([run(self.network, x) for _ in range(samples)]))
+        draws = [self.run_network(self.network, x) for _ in range(samples)]
+        return self.checked(torch.stack(draws))
 
 
 class _DropInputs:

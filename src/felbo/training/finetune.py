@@ -160,7 +160,8 @@ def _everywhere(
         )
     parameter = next(model.parameters())
     with torch_seed(0), evaluation_mode([model]), torch.no_grad():
-        x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))
+        first = _first_input(data, parameter.dtype)
+        x = map_tensors(lambda part: part.to(parameter.device, copy=True), first)
         classes = model(x if augment is None else augment(x)).shape[-1]
     return FunctionSpaceELBO.everywhere(UniformPrior(classes), num_data)
 
