@@ -159,11 +159,16 @@ def check_logits(shape: torch.Size, batch: int) -> None:
 
 @contextmanager
 def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
-    """Context manager: add a note to errors of a forward pass if dtypes do not match."""
+    """Context manager: add a note to errors of a forward pass if dtypes or axes do not match."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, IndexError) as error:
         note_dtypes(error, x, model)
+        if all(part.dim() == 1 for part in tensors(x)):
+            error.add_note(
+                "The inputs have one axis, which counts the items: a single input needs another "
+                "one before its own, x.unsqueeze(0)."
+            )
         raise
 
 

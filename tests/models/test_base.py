@@ -285,3 +285,10 @@ def test_unwrap_refuses_what_holds_none_or_several():
         unwrap(nn.ModuleList([MAP(mlp(2, (), 3)), MCDropout(mlp(2, (), 3))]))
     with pytest.raises(TypeError, match="got function"):
         unwrap(warned)
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5])
+def test_draws_are_counted_in_whole_numbers(samples):
+    for model in (MAP(mlp(2, (), 3)), MCDropout(mlp(2, (), 3)), MeanField(mlp(2, (), 3))):
+        with pytest.raises(SettingError, match=f"whole number of at least 1, got {samples}"):
+            model(torch.zeros(4, 2), samples)

@@ -95,12 +95,12 @@ class StochasticClassifier(nn.Module, ABC):
         return list(last_layer(self)[1].parameters())
 
     def resolve_samples(self, num_samples: int | None) -> int:
-        """Return ``num_samples``, or the default of the current mode; raise if it is below 1."""
+        """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
-        if samples < 1:
-            raise SettingError(f"num_samples must be at least 1, got {samples}.")
-        return samples
+        if samples < 1 or samples % 1:
+            raise SettingError(f"num_samples must be a whole number of at least 1, got {samples}.")
+        return int(samples)
 
     def evaluation_draws(self, wanted: int) -> int:
         """Return how many draws to take in evaluation where training takes ``wanted``."""
