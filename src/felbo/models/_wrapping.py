@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +12,7 @@ from torch.func import functional_call
 from felbo.errors import InputTypeError, SettingError
 from felbo.models._conversion import replace_layers
 from felbo.models.base import StochasticClassifier
-
-Module = TypeVar("Module", bound=nn.Module)
+from felbo.models.copying import deep_copy
 
 
 def own_copy(network: nn.Module) -> nn.Module:
@@ -31,18 +29,6 @@ def own_copy(network: nn.Module) -> nn.Module:
     own = deep_copy(_uncompiled(network))
     compiled = {name: part for name, part in own.named_modules() if _is_compiled(part)}
     return replace_layers(own, compiled, _uncompiled)
-
-
-def deep_copy(module: Module) -> Module:
-    """Return a deep copy of a module.
-
-    Results of the last call that its parts keep as attributes (a computed weight, as in
-    ``torch.nn.utils.weight_norm``, or features) are copied without their graph, which
-    ``copy.deepcopy`` refuses.
-    """
-    kept = [value for part in module.modules() for value in vars(part).values()]
-    results = [value for value in kept if isinstance(value, Tensor) and not value.is_leaf]
-    return copy.deepcopy(module, {id(result): result.detach().clone() for result in results})
 
 
 def check_network(network: Any) -> None:

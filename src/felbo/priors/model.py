@@ -10,7 +10,7 @@ from felbo import dirichlet
 from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 from felbo.models import unwrap
-from felbo.models._wrapping import deep_copy
+from felbo.models.copying import deep_copy
 from felbo.models.unwrap import UNKNOWN_SIZE, known_size
 from felbo.random import torch_seed
 

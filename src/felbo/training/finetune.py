@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
-from felbo.models._wrapping import deep_copy
+from felbo.models.copying import deep_copy
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
