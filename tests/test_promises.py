@@ -80,6 +80,13 @@ PROMISES = {
         "measurement/test_grid.py::test_an_integer_batch_does_not_collapse_the_grid",
         "measurement/test_grid.py::test_a_floating_batch_lends_its_dtype_and_nobody_moves_the_grid",
     ],
+    "inputs stay as they are, though a network or a function works in place": [
+        "models/test_conformance_inputs.py::"
+        "test_a_network_that_overwrites_its_input_sees_it_in_every_draw",
+        "models/test_conformance_inputs.py::test_networks_of_a_list_that_overwrite_their_input",
+        "measurement/test_base.py::test_a_function_that_works_in_place_leaves_the_batch_alone",
+        "training/test_loop.py::test_augmentation_in_place_leaves_the_data_alone",
+    ],
     "modes of torch and threads change nothing": [
         "objectives/test_torch_modes.py::test_inference_mode",
         "priors/test_classifier.py::test_works_in_every_mode_of_torch",
@@ -182,6 +189,7 @@ PROMISES = {
         "models/test_wrapping.py::test_networks_that_end_in_probabilities_are_refused",
         "models/test_base.py::test_probabilities_as_outputs_are_refused",
         "models/test_base.py::test_a_hidden_softmax_is_refused_before_a_weight_moves",
+        "models/test_base.py::test_logits_that_hardly_depend_on_the_input_may_sum_to_one",
         "evaluation/test_predict.py::test_a_network_in_a_list_that_gives_probabilities_is_refused",
     ],
     "a last batch of one": [

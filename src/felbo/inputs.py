@@ -117,6 +117,26 @@ def run(network: Callable[..., Any], x: Inputs) -> Tensor:
     return logits
 
 
+def run_on_copy(network: Callable[..., Any], x: Inputs) -> tuple[Tensor, bool]:
+    """Return the logits of ``network`` on a copy of ``x``, and whether it left the copy as it is.
+
+    Where values cannot be read, as under ``torch.func.vmap``, the answer is False.
+
+    Example:
+        >>> import torch
+        >>> x = torch.ones(2, 2)
+        >>> run_on_copy(lambda x: x.mul_(3.0), x)[1], run_on_copy(lambda x: x * 3.0, x)[1]
+        (False, True)
+    """
+    own = map_tensors(Tensor.clone, x)
+    logits = run(network, own)
+    try:
+        pairs = zip(tensors(own), tensors(x), strict=True)
+        return logits, all(bool(((a == b) | (a != a)).all()) for a, b in pairs)
+    except RuntimeError:
+        return logits, False
+
+
 def check_logits(shape: torch.Size, batch: int) -> None:
     """Raise unless logits of this shape are ``[B, K]``: one row per input, and K ≥ 2."""
     if len(shape) == 2 and shape[0] == batch and shape[1] >= 2:
@@ -139,11 +159,16 @@ def check_logits(shape: torch.Size, batch: int) -> None:
 
 @contextmanager
 def explained(x: Inputs, model: nn.Module) -> Iterator[None]:
-    """Context manager: add a note to errors of a forward pass if dtypes do not match."""
+    """Context manager: add a note to errors of a forward pass if dtypes or axes do not match."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, IndexError) as error:
         note_dtypes(error, x, model)
+        if all(part.dim() == 1 for part in tensors(x)):
+            error.add_note(
+                "The inputs have one axis, which counts the items: a single input needs another "
+                "one before its own, x.unsqueeze(0)."
+            )
         raise
 
 

@@ -435,3 +435,9 @@ def test_no_warning_comes_from_an_ordinary_prediction(networks, x):
         warnings.simplefilter("error")
         assert predict(networks, x).epistemic.isfinite().all()
         assert predict(MAP(networks[0]), x).total.isfinite().all()
+
+
+def test_a_single_input_without_its_axis_is_explained():
+    with pytest.raises((RuntimeError, IndexError)) as caught:
+        predict(MAP(mlp(2, (4,), 3)), torch.zeros(2))
+    assert any("x.unsqueeze(0)" in note for note in caught.value.__notes__)

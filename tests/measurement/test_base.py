@@ -45,3 +45,9 @@ def test_a_set_of_ones_own_needs_only_the_call():
     assert not Twice().includes_batch
     with pytest.raises(TypeError, match="abstract"):
         MeasurementSet()
+
+
+def test_a_function_that_works_in_place_leaves_the_batch_alone():
+    x = torch.ones(2, 1)
+    assert torch.equal(Augmented(lambda x: x.mul_(3.0))(x), torch.full((2, 1), 3.0))
+    assert torch.equal(x, torch.ones(2, 1))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import felbo
 from felbo import FunctionSpaceELBO, UniformPrior, fit
 from felbo.errors import SettingError
 from felbo.models import (
@@ -166,6 +167,55 @@ def test_a_row_of_logits_may_sum_to_one():
         model(torch.randn(2, 2))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3])
+def test_logits_that_hardly_depend_on_the_input_may_sum_to_one(dtype, classes, spread):
+    layer = nn.Linear(2, classes)
+    nn.init.normal_(layer.weight, std=spread)
+    nn.init.constant_(layer.bias, 1 / classes)
+    model = MAP(layer.to(dtype))
+    for samples in (1, 5):
+        model(torch.randn(64, 2, dtype=dtype), samples)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_probabilities_of_many_classes_are_refused_in_low_precision(dtype):
+    network = nn.Sequential(nn.Linear(2, 1000), nn.Sequential(nn.Softmax(-1), nn.Identity()))
+    with pytest.raises(SettingError, match="are probabilities"):
+        MAP(network.to(dtype))(torch.randn(64, 2, dtype=dtype))
+
+
+class Counts(nn.Linear):
+    """A network whose outputs are integers, in every row one of them."""
+
+    def forward(self, x):
+        return torch.nn.functional.one_hot(super().forward(x).argmax(-1), 3)
+
+
+def test_integers_are_no_probabilities():
+    x = torch.randn(8, 2)
+    assert MAP(Counts(2, 3))(x).dtype == torch.int64
+    assert felbo.predict(MAP(Counts(2, 3)), x).probs.shape == (8, 3)
+    assert felbo.predict([Counts(2, 3), Counts(2, 3)], x).probs.shape == (8, 3)
+
+
+def test_values_that_could_not_be_read_are_looked_at_later():
+    x = torch.randn(8, 2)
+    model = MAP(Normalised())
+    torch.func.vmap(model, in_dims=0)(x.view(2, 4, 2))
+    with pytest.raises(SettingError, match="are probabilities"):
+        model(x)
+    equal = Ensemble.from_networks([mlp(2, (8,), 3)] * 2).eval()
+    torch.func.vmap(equal)(x.view(2, 4, 2))
+    assert len(warned(equal, x)) == 1
+    abstract = MAP(Normalised()).to("meta")
+    abstract(x.to("meta"))
+    abstract.load_state_dict(MAP(Normalised()).state_dict(), assign=True)
+    with pytest.raises(SettingError, match="are probabilities"):
+        abstract(x)
+
+
 def test_a_hidden_softmax_is_refused_before_a_weight_moves():
     model, x = MAP(Normalised()), torch.randn(64, 2)
     before = [parameter.clone() for parameter in model.parameters()]
@@ -235,3 +285,10 @@ def test_unwrap_refuses_what_holds_none_or_several():
         unwrap(nn.ModuleList([MAP(mlp(2, (), 3)), MCDropout(mlp(2, (), 3))]))
     with pytest.raises(TypeError, match="got function"):
         unwrap(warned)
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5])
+def test_draws_are_counted_in_whole_numbers(samples):
+    for model in (MAP(mlp(2, (), 3)), MCDropout(mlp(2, (), 3)), MeanField(mlp(2, (), 3))):
+        with pytest.raises(SettingError, match=f"whole number of at least 1, got {samples}"):
+            model(torch.zeros(4, 2), samples)

@@ -8,6 +8,7 @@ from lightning_fabric import Fabric
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
+import felbo
 from felbo.models import Ensemble, training_mode, unwrap
 from felbo.networks import mlp
 
@@ -215,3 +216,48 @@ def test_normalisation_frozen_on_purpose_stays_frozen_and_the_rest_trains(kind):
 @every_trained_kind
 def test_models_are_in_the_mode_of_their_network(kind, training):
     assert build(kind, lambda: convolutional().train(training)).training == training
+
+
+class Overwriting(nn.Module):
+    """A network that scales its input, in place or not."""
+
+    def __init__(self, in_place=True):
+        super().__init__()
+        self.in_place, self.layer = in_place, nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = x.mul_(0.5) if self.in_place else x * 0.5
+        return self.layer(x.flatten(1))
+
+
+@every_kind
+def test_a_network_that_overwrites_its_input_sees_it_in_every_draw(kind):
+    models = build(kind, Overwriting), build(kind, lambda: Overwriting(in_place=False))
+    x = X.clone()
+    for training in (True, False, False):
+        draws = []
+        for model in models:
+            torch.manual_seed(1)
+            draws.append(model.train(training)(x))
+        torch.testing.assert_close(*draws)
+        assert torch.equal(x, X)
+
+
+def test_dropout_in_place_is_seen_in_training_though_evaluation_came_first():
+    model = Ensemble(lambda: nn.Sequential(nn.Dropout(inplace=True), mlp(64, (), 10)), 2)
+    x = X.flatten(1).clone()
+    for training in (False, True):
+        model.train(training)(x)
+        assert torch.equal(x, X.flatten(1))
+
+
+@pytest.mark.parametrize("batch_size", [7, 100])
+def test_networks_of_a_list_that_overwrite_their_input(batch_size):
+    torch.manual_seed(0)
+    networks = [Overwriting() for _ in range(3)]
+    x = X.clone()
+    found = felbo.predict(networks, x, batch_size=batch_size)
+    for network in networks:
+        network.in_place = False
+    torch.testing.assert_close(found.probs, felbo.predict(networks, X).probs)
+    assert torch.equal(x, X)

@@ -166,3 +166,19 @@ def test_alpha_dropout_is_the_networks_own(layer):
     assert MCDropout(nn.Sequential(network, nn.Dropout(0.1)), mask="draw").without_dropout == (
         "0.2",
     )
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.filterwarnings("ignore:dropout option")
+def test_dropout_of_a_single_recurrent_layer_is_none(kind):
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent = kind(4, 8, num_layers=1, dropout=0.5, batch_first=True)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(self.recurrent(x)[0][:, -1])
+
+    draws = MCDropout(Recurrent()).eval()(torch.randn(2, 5, 4))
+    assert bool((draws.std(0) > 0).all())

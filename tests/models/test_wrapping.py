@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import felbo
 from felbo.models import MAP, Ensemble, MCDropout, MeanField, Rank1, SubnetworkLaplace
 from felbo.models._wrapping import own_copy
 from felbo.networks import mlp
@@ -110,3 +111,33 @@ def test_a_network_with_a_forward_of_its_own_is_no_compiled_one():
     net = nn.Sequential(nn.Linear(4, 3))
     net.forward = lambda x: net[0](x) * 2
     assert type(own_copy(net)) is nn.Sequential
+
+
+class Remembering(nn.Sequential):
+    """A network that keeps its last features, which belong to the graph of that call."""
+
+    def forward(self, x):
+        self.features = self[0](x)
+        return self[1](self.features)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda: Remembering(nn.Linear(2, 4), nn.Linear(4, 3)),
+        lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(2, 4)), nn.Linear(4, 3)),
+        lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(2, 4)), nn.Linear(4, 3)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_networks_that_hold_values_of_their_last_call_are_copied(network):
+    network, x = network(), torch.randn(8, 2)
+    network(x).sum().backward()
+    network.eval()
+    model = MAP(network)
+    torch.testing.assert_close(model(x)[0], network(x))
+    model(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert Ensemble.from_networks([network, network])(x).shape == (2, 8, 3)
+    tuned = felbo.finetune(model, (x, torch.arange(8) % 3), epochs=1, progress=False)
+    assert felbo.ModelPrior(tuned, 5.0)(x).concentration.shape == (8, 3)

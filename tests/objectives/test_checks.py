@@ -1,6 +1,9 @@
+import numpy as np
 import pytest
 import torch
+from torch.distributions import Dirichlet
 
+import felbo
 from felbo import MAP, FunctionSpaceELBO, NegativeLogLikelihood, UniformPrior
 from felbo.networks import mlp
 from felbo.objectives.checks import check_labels, check_model, check_prior
@@ -66,3 +69,39 @@ def test_priors_that_do_not_fit_are_refused(shape, message):
 def test_what_gives_no_draws_is_refused(model, message):
     with pytest.raises(TypeError, match=message):
         check_model(model)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], np.array([0, 1, 2])])
+def test_labels_that_are_no_tensor_are_refused(labels):
+    with pytest.raises(TypeError, match=f"a tensor .* got {type(labels).__name__}: .*as_tensor"):
+        check_labels(labels, batch=3, classes=4)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (lambda x: torch.ones(3), "must return a torch.distributions.Dirichlet, got Tensor"),
+        (lambda x: None, "got NoneType"),
+        (3, "A prior maps points to a .*Dirichlet, such as .*; got 3"),
+        (torch.ones(3), "got tensor"),
+        (felbo.UniformPrior, "got <class .*UniformPrior"),
+    ],
+)
+def test_what_is_no_prior_is_refused(prior, message):
+    x, y = torch.zeros(2, 2), torch.tensor([0, 1])
+    model = felbo.MAP(mlp(2, (), 3))
+    with pytest.raises(TypeError, match=message):
+        felbo.FunctionSpaceELBO(prior, 50)(model, x, y)
+    with pytest.raises(TypeError, match=message):
+        felbo.BeliefMatching(prior)(felbo.ConcentrationNetwork(mlp(2, (), 3)), x, y)
+
+
+@pytest.mark.parametrize("implementation", ["plain", "fused"])
+def test_a_prior_is_a_constant_even_if_it_holds_a_parameter(implementation):
+    beta = torch.nn.Parameter(torch.ones(3))
+    objective = felbo.FunctionSpaceELBO(
+        lambda x: Dirichlet(beta), 50, implementation=implementation
+    )
+    loss = objective(felbo.MAP(mlp(2, (), 3)), torch.zeros(2, 2), torch.tensor([0, 1]))
+    loss.total.backward()
+    assert beta.grad is None

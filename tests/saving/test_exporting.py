@@ -11,7 +11,7 @@ from torch import nn
 import felbo
 from felbo.networks import compact, mlp
 from felbo.saving import ExportError, exporting
-from felbo.saving.fixed import with_fixed_draws, with_shared_masks
+from felbo.saving.fixed import FixedDraws, with_fixed_draws, with_shared_masks
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
 
@@ -159,3 +159,13 @@ def test_the_number_of_data_is_that_of_the_model(tmp_path, monkeypatch):
     assert traced == [50]
     with pytest.raises(ValueError, match="pass example"):
         felbo.export(model, tmp_path / "model.pt2")
+
+
+def test_draws_of_networks_that_overwrite_their_input_see_it_all():
+    class Overwriting(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.mul_(0.5))
+
+    networks, x = [Overwriting(2, 3), Overwriting(2, 3)], torch.randn(4, 2)
+    expected = torch.stack([network(x.clone()) for network in networks])
+    torch.testing.assert_close(FixedDraws(networks)(x), expected)

@@ -172,3 +172,10 @@ def test_arrays_frames_and_lists_train_as_tensors(wrap):
         fit(candidate, (wrap(x.double().numpy()), labels), batch_size=16, seed=0)
         assert torch.equal(weights(candidate), weights(expected))
     refused(model, (np.array([["a", "b"]] * 50), y), TypeError, "encode text")
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_layers_without_a_shape_are_refused(members):
+    model = felbo.Ensemble(lambda: nn.Sequential(nn.LazyLinear(2), nn.Tanh()), members)
+    with pytest.raises(ValueError, match=r"'members.0.0.*has no shape yet: run one batch"):
+        fit(model, data())

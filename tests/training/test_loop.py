@@ -289,3 +289,16 @@ def test_no_warning_comes_from_an_ordinary_training():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit(felbo.MCDropout(network()), data(), batch_size=16)
+
+
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_augmentation_in_place_leaves_the_data_alone(batch_size):
+    x, y = torch.randn(32, 2), torch.arange(32) % 2
+    before = x.clone()
+
+    def far(batch):
+        return batch.mul_(2.0)
+
+    fit(felbo.MAP(network()), (x, y), epochs=2, batch_size=batch_size, augment=far)
+    felbo.finetune(network(), (x, y), epochs=1, augment=far, progress=False)
+    assert torch.equal(x, before)

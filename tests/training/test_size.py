@@ -40,3 +40,12 @@ def test_a_training_that_fails_at_once_tells_nothing():
     with pytest.raises(FloatingPointError):
         fit(model, (torch.nan * data()[0], data()[1]))
     assert model.num_data is None
+
+
+def test_the_size_of_data_that_come_in_batches_is_not_known():
+    x, y = data()
+    loader = DataLoader([(x[:30], y[:30]), (x[30:], y[30:])], batch_size=None)
+    model, objective = felbo.MAP(network()), felbo.NegativeLogLikelihood()
+    fit(model, loader, objective)
+    assert training_size(objective, loader) is None
+    assert model.num_data is None

@@ -1,8 +1,10 @@
 """Running statistics are restored exactly, whatever buffers a layer has."""
 
+import pytest
 import torch
 from torch import nn
 
+import felbo
 from felbo.training.statistics import RunningStatistics
 
 
@@ -43,3 +45,23 @@ def test_copies_do_not_follow_the_model() -> None:
 def test_layers_in_evaluation_mode_and_without_statistics_have_none() -> None:
     frozen, plain = nn.BatchNorm1d(2).eval(), nn.Linear(2, 2)
     assert RunningStatistics(nn.Sequential(frozen, plain, nn.InstanceNorm1d(2))).copy() == []
+
+
+def test_buffers_that_were_replaced_between_two_epochs_are_put_back_too() -> None:
+    model = felbo.MAP(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 3)))
+    norm, x = model.network[0], torch.randn(8, 2)
+
+    def reset(epoch: felbo.Epoch) -> None:
+        norm.running_mean = torch.full((2,), 7.0)
+        x[:] = torch.nan
+
+    with pytest.raises(felbo.errors.NonFiniteInputError):
+        felbo.fit(
+            model,
+            felbo.NegativeLogLikelihood(),
+            (x, torch.arange(8) % 3),
+            epochs=2,
+            on_epoch=reset,
+            progress=False,
+        )
+    assert norm.running_mean.tolist() == [7.0, 7.0]

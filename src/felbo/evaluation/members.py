@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models import StochasticClassifier
 from felbo.models.base import refuse_probabilities
 
@@ -19,11 +19,11 @@ class Members:
     """Logits of a list of networks; the first batch is checked for what networks may get wrong."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
-        self.networks, self.is_first = networks, True
+        self.networks, self.is_first, self.overwriting = networks, True, True
 
     def __call__(self, batch: Inputs) -> Tensor:
         """Return logits ``[M, B, K]``."""
-        logits = [run(network, batch) for network in self.networks]
+        logits = self._logits(batch)
         classes = [part.shape[-1] for part in logits]
         if len(set(classes)) > 1:
             raise ShapeError(
@@ -36,6 +36,14 @@ class Members:
                 refuse_probabilities(part, "a network in the list")
             _warn_of_copies(logits)
         return torch.stack(logits)
+
+    def _logits(self, batch: Inputs) -> list[Tensor]:
+        """Return logits ``[B, K]`` of each network, on copies where one overwrites its input."""
+        if not self.overwriting:
+            return [run(network, batch) for network in self.networks]
+        pairs = [run_on_copy(network, batch) for network in self.networks]
+        self.overwriting = not all(untouched for _, untouched in pairs)
+        return [logits for logits, _ in pairs]
 
 
 def _warn_of_copies(logits: Sequence[Tensor]) -> None:

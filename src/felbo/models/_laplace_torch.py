@@ -71,7 +71,8 @@ def item_jacobians(network: nn.Module, x: Inputs, indices: Tensor) -> tuple[Tens
     weights = {n: w.detach() for n, w in network.named_parameters() if w.requires_grad}
 
     def logits(moved: dict[str, Tensor], item: Inputs) -> tuple[Tensor, Tensor]:
-        batch = map_tensors(lambda part: part.unsqueeze(0), item)
+        # A copy: a network that overwrites its input may not change what is differentiated.
+        batch = map_tensors(lambda part: part.unsqueeze(0).clone(), item)
         found = run(with_weights(network, moved), batch).squeeze(0)
         return found, found
 
@@ -115,7 +116,7 @@ class _OfItems(nn.Module):
         self.network = network
 
     def forward(self, items: _Items) -> Tensor:
-        return run(self.network, items.x)
+        return run(self.network, map_tensors(Tensor.clone, items.x))
 
 
 def _import_laplace() -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from felbo.errors import SettingError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.models._conversion import (
     WEIGHT_LAYERS,
     last_layer,
@@ -103,7 +103,8 @@ class LocationScale(StochasticClassifier):
         samples = self.resolve_samples(num_samples)
         # A loop instead of vmap: batch normalisation must update its running statistics, and
         # layers need not support batched weights.
-        draws = [run(with_weights(self.network, self.draw_weights()), x) for _ in range(samples)]
+        networks = (with_weights(self.network, self.draw_weights()) for _ in range(samples))
+        draws = [self.run_network(network, x) for network in networks]
         return self.checked(torch.stack(draws) if samples > 1 else draws[0].unsqueeze(0))
 
     def draw_weights(self, *, generator: torch.Generator | None = None) -> dict[str, Tensor]:

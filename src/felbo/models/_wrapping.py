@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch.func import functional_call
 from felbo.errors import InputTypeError, SettingError
 from felbo.models._conversion import replace_layers
 from felbo.models.base import StochasticClassifier
+from felbo.models.copying import deep_copy
 
 
 def own_copy(network: nn.Module) -> nn.Module:
@@ -26,7 +26,7 @@ def own_copy(network: nn.Module) -> nn.Module:
         ValueError: if it ends in a softmax.
     """
     check_network(network)
-    own = copy.deepcopy(_uncompiled(network))
+    own = deep_copy(_uncompiled(network))
     compiled = {name: part for name, part in own.named_modules() if _is_compiled(part)}
     return replace_layers(own, compiled, _uncompiled)
 

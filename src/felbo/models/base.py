@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from felbo.errors import SettingError
-from felbo.inputs import Inputs
+from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
 from felbo.models._state import check_same_kind, packed, unpacked
 
@@ -50,6 +51,8 @@ class StochasticClassifier(nn.Module, ABC):
 
     _values_seen = False
     _spread_seen = False
+    # The modes (training or not) in which the network was seen not to overwrite its inputs.
+    _modes_without_overwriting: frozenset[bool] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,16 +95,29 @@ class StochasticClassifier(nn.Module, ABC):
         return list(last_layer(self)[1].parameters())
 
     def resolve_samples(self, num_samples: int | None) -> int:
-        """Return ``num_samples``, or the default of the current mode; raise if it is below 1."""
+        """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
-        if samples < 1:
-            raise SettingError(f"num_samples must be at least 1, got {samples}.")
-        return samples
+        if samples < 1 or samples % 1:
+            raise SettingError(f"num_samples must be a whole number of at least 1, got {samples}.")
+        return int(samples)
 
     def evaluation_draws(self, wanted: int) -> int:
         """Return how many draws to take in evaluation where training takes ``wanted``."""
         return wanted
+
+    def run_network(self, network: Callable[..., Any], x: Inputs) -> Tensor:
+        """Return the logits ``[B, K]`` of a network at ``x``, which stays as it is.
+
+        A network may overwrite its input, for instance with ``x.div_(255)``; the next draw would
+        then see another one. So it runs on a copy, until it is seen not to.
+        """
+        if torch.compiler.is_compiling() or self.training in self._modes_without_overwriting:
+            return run(network, x)
+        logits, untouched = run_on_copy(network, x)
+        if untouched:
+            self._modes_without_overwriting |= {self.training}
+        return logits
 
     def checked(self, draws: Tensor) -> Tensor:
         """Return ``draws [M, B, K]`` after a look at their values on the first calls.
@@ -114,8 +130,7 @@ class StochasticClassifier(nn.Module, ABC):
             self._values_seen = refuse_probabilities(draws.detach(), source)
         unseen = not (self._spread_seen or self.training) and len(draws) > 1
         if unseen and self.is_random and not torch.compiler.is_compiling():
-            self._spread_seen = True
-            self._warn_of_equal_draws(draws.detach())
+            self._spread_seen = self._warn_of_equal_draws(draws.detach())
         return draws
 
     def train(self, mode: bool = True) -> Self:
@@ -148,42 +163,58 @@ class StochasticClassifier(nn.Module, ABC):
             if isinstance(module, self.always_training):
                 module.training = True
 
-    def _warn_of_equal_draws(self, draws: Tensor) -> None:
-        if draws.numel() and _holds((draws == draws[:1]).all()):
+    def _warn_of_equal_draws(self, draws: Tensor) -> bool:
+        """Warn if all draws are equal; return False if there are no values to tell from."""
+        equal = _read((draws == draws[:1]).all()) if draws.numel() else None
+        if equal:
             warnings.warn(
                 f"All {len(draws)} draws of this {type(self).__name__} are exactly equal, so it "
                 f"shows no uncertainty. {self.reason_for_equal_draws}",
                 stacklevel=2,
             )
+        return equal is not None
 
 
 def refuse_probabilities(logits: Tensor, source: str) -> bool:
     """Raise if all logits ``[..., K]`` are non-negative and sum to one, and not by chance.
+
+    The first row does so by chance as often as the tolerance says. Each further one is evidence as
+    far as the sums could have differed: outputs that hardly depend on the input, as those of a last
+    layer that starts at zero, are one row.
 
     Args:
         logits: outputs of a network.
         source: what gave them, as the message calls it.
 
     Returns:
-        True if there were enough rows to tell; a single row may happen to look so.
+        True if they are no probabilities; False if that cannot be told from these values.
     """
-    tolerance = max(1e-6, 4 * torch.finfo(logits.dtype).eps)
-    sums = logits.sum(-1)
-    enough = bool(sums.numel() * math.log10(tolerance) < -10)
-    if enough and _holds((logits >= 0).all() & ((sums - 1).abs() <= tolerance).all()):
-        raise SettingError(
-            f"The outputs of {source} are probabilities: they are positive and sum to one. felbo "
-            "takes logits and applies softmax itself: leave out the network's last softmax, or "
-            "return the logarithm of its output."
-        )
-    return enough
+    if not logits.is_floating_point():
+        return True
+    if not logits.numel():
+        return False
+    tolerance = max(1e-6, torch.finfo(logits.dtype).eps)
+    rows = logits.flatten(0, -2).to(torch.promote_types(logits.dtype, torch.float32))
+    sum_to_one = _read((rows >= 0).all() & ((rows.sum(-1) - 1).abs() <= tolerance).all())
+    if sum_to_one:
+        # Standard deviation of the sums if the classes were independent.
+        spread = float(rows.var(0, correction=0).sum().sqrt().clamp(tolerance, 1.0))
+        chance = math.log10(tolerance) + (len(rows) - 1) * math.log10(tolerance / spread)
+        if chance < -10:
+            raise SettingError(
+                f"The outputs of {source} are probabilities: they are positive and sum to one. "
+                "felbo takes logits and applies softmax itself: leave out the network's last "
+                "softmax, or return the logarithm of its output."
+            )
+    return sum_to_one is False
 
 
-def _holds(condition: Tensor) -> bool:
+def _read(condition: Tensor) -> bool | None:
+    """Return a truth value; ``None`` if it is not known."""
     try:
         return bool(condition)
     except RuntimeError:  # values cannot be read under torch.func.vmap and on the meta device
-        return False
+        return None
 
 
 def _accept_state_without_kind(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import InputTypeError, SettingError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 from felbo.models.unwrap import unwrap
@@ -76,7 +76,7 @@ class ConcentrationNetwork(StochasticClassifier):
 
     def log_concentration(self, x: Inputs) -> Tensor:
         """Return log α ``[B, K]``."""
-        logits = self.checked(run(self.network, x))
+        logits = self.checked(self.run_network(self.network, x))
         if self.link == "relu":
             return logits.relu().log1p()
         excess = (logits.abs() - KNEE).clamp(min=0)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import SettingError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.layers import ActiveDropout
 from felbo.layers.dropout import MaskSharing
 from felbo.models._conversion import (
@@ -114,7 +114,8 @@ class MCDropout(StochasticClassifier):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, a fresh mask for each draw."""
         samples = self.resolve_samples(num_samples)
-        return self.checked(torch.stack([run(self.network, x) for _ in range(samples)]))
+        draws = [self.run_network(self.network, x) for _ in range(samples)]
+        return self.checked(torch.stack(draws))
 
 
 class _DropInputs:
@@ -164,7 +165,7 @@ def _take_over_dropout(
     found: dict[str, nn.Module] = {
         n: m for n, m in network.named_modules() if isinstance(m, _DropoutLayer)
     }
-    inside = {n: found for n, found in dropping_inside(network).items() if getattr(*found) > 0}
+    inside = {n: f for n, f in dropping_inside(network).items() if getattr(*f) > 0 and _drops(f[0])}
     replace_layers(network, found, activate)
     rates = [m.rate for m in network.modules() if isinstance(m, ActiveDropout)]
     for module, attribute in inside.values():
@@ -172,6 +173,11 @@ def _take_over_dropout(
         rates.append(0.0 if mask == "draw" else own_rate)
         setattr(module, attribute, rates[-1])
     return rates, tuple(inside) if mask == "draw" else ()
+
+
+def _drops(module: nn.Module) -> bool:
+    """Return False for a recurrent module of one layer: its dropout lies between layers."""
+    return not isinstance(module, nn.RNNBase) or module.num_layers > 1
 
 
 def dropping_inside(network: nn.Module) -> dict[str, tuple[nn.Module, str]]:

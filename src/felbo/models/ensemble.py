@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import InputTypeError, SettingError
-from felbo.inputs import Inputs, batch_size, call, check_logits, run
+from felbo.inputs import Inputs, batch_size, call, check_logits
 from felbo.layers import StackedMLP, recomputed
 from felbo.models._conversion import last_layer
 from felbo.models._wrapping import check_network, own_copy
@@ -87,7 +87,7 @@ class Ensemble(StochasticClassifier):
             return self.checked(logits)
         frugal = self.low_memory and torch.is_grad_enabled()
         calls = [partial(recomputed, member) if frugal else member for member in self.members]
-        return self.checked(torch.stack([run(member, x) for member in calls]))
+        return self.checked(torch.stack([self.run_network(member, x) for member in calls]))
 
     @property
     def is_random(self) -> bool:

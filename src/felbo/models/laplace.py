@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
 from felbo.errors import SettingError, StateError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.models._conversion import last_layer
 from felbo.models._laplace_torch import full_posterior
 from felbo.models._wrapping import own_copy, with_weights
@@ -150,7 +150,7 @@ class SubnetworkLaplace(StochasticClassifier):
             weights[name], tangents[name] = weight, flat.view_as(weight)
 
         def network(moved: dict[str, Tensor]) -> Tensor:
-            return run(with_weights(self.network, moved), x)
+            return self.run_network(with_weights(self.network, moved), x)
 
         with sdpa_kernel(SDPBackend.MATH):  # the only backend with forward-mode differentiation
             logits, change = jvp(network, (weights,), (tangents,))[:2]

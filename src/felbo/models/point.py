@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs
 from felbo.models._wrapping import own_copy
 from felbo.models.base import StochasticClassifier
 
@@ -38,5 +38,5 @@ class MAP(StochasticClassifier):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return logits ``[M, B, K]``, the same for all M draws."""
         samples = self.resolve_samples(num_samples)
-        draw = run(self.network, x).unsqueeze(0)
-        return self.checked(draw if samples == 1 else draw.expand(samples, -1, -1))
+        draw = self.checked(self.run_network(self.network, x).unsqueeze(0))
+        return draw if samples == 1 else draw.expand(samples, -1, -1)

@@ -145,7 +145,7 @@ class Rank1(StochasticClassifier):
             return run(self.network, x)
         self._batch.items = items = batch_size(x)
         try:
-            logits = run(self.network, x)
+            logits = self.run_network(self.network, x)
             if self._batch.ambiguous and not self._tried and items > 1:
                 self._tried = True
                 self._try_one_item_less(x, items)

@@ -11,7 +11,7 @@ from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
-from felbo.objectives.checks import check_labels, check_prior
+from felbo.objectives.checks import check_labels, check_prior, concentration_at
 from felbo.priors import Prior
 
 
@@ -45,8 +45,7 @@ class BeliefMatching(Objective):
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
         alpha = concentration_of(model, x)
         check_labels(y, *alpha.shape)
-        with torch.no_grad():
-            beta = self.prior(x).concentration.to(alpha)
+        beta = concentration_at(self.prior, x).to(alpha)
         check_prior(beta, *alpha.shape)
         labelled = alpha.gather(-1, y.long()[:, None]).squeeze(-1)
         nll = (torch.digamma(alpha.sum(-1)) - torch.digamma(labelled)).mean()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
-from felbo.inputs import check_one_label_each
+from felbo.inputs import Inputs, check_one_label_each
 from felbo.models import StochasticClassifier
 
 # torch's losses silently ignore the label −100 unless ignore_index is set to another value.
@@ -47,6 +47,11 @@ def check_label_kind(labels: Tensor, batch: int) -> None:
     """Raise unless ``labels`` is ``[B]`` of integers, B ≥ 1."""
     if batch == 0:
         raise DataError("The batch holds no items, and a mean over none is no loss: skip it.")
+    if not isinstance(labels, Tensor):
+        raise InputTypeError(
+            f"Labels must be a tensor of class indices, got {type(labels).__name__}: convert them "
+            "with torch.as_tensor."
+        )
     check_one_label_each(labels, batch)
     if labels.dtype not in (torch.int64, torch.int32, torch.uint8):
         raise InputTypeError(f"Labels must be integer class indices (int64), got {labels.dtype}.")
@@ -63,6 +68,29 @@ def check_label_range(labels: Tensor, classes: int) -> None:
                 f"Labels must lie in 0 … {classes - 1}, since the model gives {classes} classes; "
                 f"got labels from {low} to {high}."
             )
+
+
+def concentration_at(prior: Any, points: Inputs) -> Tensor:
+    """Return the concentration β of a prior at points, a constant.
+
+    Raises:
+        TypeError: if it is no prior, or does not return a Dirichlet.
+    """
+    if isinstance(prior, type) or not callable(prior):
+        raise InputTypeError(
+            "A prior maps points to a torch.distributions.Dirichlet, such as felbo.UniformPrior(K) "
+            f"or felbo.DirichletPrior(beta); got {prior!r}."
+        )
+    with torch.no_grad():
+        belief = prior(points)
+    concentration = getattr(belief, "concentration", None)
+    if not isinstance(concentration, Tensor):
+        raise InputTypeError(
+            "A prior must return a torch.distributions.Dirichlet, got "
+            f"{type(belief).__name__}: wrap its concentration as Dirichlet(beta)."
+        )
+    # A Dirichlet of a parameter refers to the parameter itself.
+    return concentration.detach()
 
 
 def check_prior(concentration: Tensor, points: int, classes: int) -> None:

@@ -20,6 +20,7 @@ from felbo.objectives.checks import (
     check_count,
     check_prior,
     check_weight,
+    concentration_at,
     warn_if_flat,
 )
 from felbo.objectives.class_weights import ClassWeights, as_class_weights
@@ -242,8 +243,7 @@ class FunctionSpaceELBO(Objective):
 
     def prior_at(self, points: Inputs, prior: Prior | None, logits: Tensor) -> tuple[Tensor, float]:
         """Return β at the points of the logits, and the upper bound of the precision."""
-        with torch.no_grad():
-            beta = (self.prior if prior is None else prior)(points).concentration
+        beta = concentration_at(self.prior if prior is None else prior, points)
         check_prior(beta, *logits.shape[1:])
         return beta.to(logits.device), float(max(self.num_data, logits.shape[-1]))
 

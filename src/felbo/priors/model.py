@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import nn
 from torch.distributions import Dirichlet
@@ -12,6 +10,7 @@ from felbo import dirichlet
 from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 from felbo.models import unwrap
+from felbo.models.copying import deep_copy
 from felbo.models.unwrap import UNKNOWN_SIZE, known_size
 from felbo.random import torch_seed
 
@@ -75,7 +74,7 @@ class ModelPrior:
                 "know its number of training examples: pass max_precision, or train it with "
                 "felbo.fit, which sets model.num_data."
             )
-        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.model = deep_copy(model).eval().requires_grad_(False)
         self.max_precision = max_precision
         self.num_samples = num_samples
         self.smoothing = smoothing

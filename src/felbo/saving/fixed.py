@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import ExportError
-from felbo.inputs import Inputs, run
+from felbo.inputs import Inputs, map_tensors, run
 from felbo.layers import ActiveDropout, Rank1Layer
 from felbo.models import (
     MAP,
@@ -39,7 +39,9 @@ class FixedDraws(nn.Module):
 
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return the logits of all draws."""
-        return torch.stack([run(network, x) for network in self.networks])
+        # On copies: a network that overwrites its input would leave another one for the next.
+        copies = (map_tensors(Tensor.clone, x) for _ in self.networks)
+        return torch.stack([run(*pair) for pair in zip(self.networks, copies, strict=True)])
 
 
 class _Recorder:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from felbo.errors import DataError, SettingError, StateError
 from felbo.inputs import Inputs, batch_size
@@ -47,6 +48,12 @@ def check_settings(
 
 def check_trainable(model: nn.Module) -> None:
     """Raise if there is nothing to train, or no gradient to train with."""
+    for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            raise SettingError(
+                f"The parameter {name!r} is lazy and has no shape yet: run one batch through the "
+                "model before it is trained."
+            )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise SettingError(
             f"{type(model).__name__} has no parameter to train: its network has no weights, or all "

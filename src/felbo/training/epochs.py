@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError, DivergedError
-from felbo.inputs import Inputs
+from felbo.inputs import Inputs, map_tensors
 from felbo.models import evaluation_mode, training_mode, unwrap
 from felbo.training.checks import first_forward
 from felbo.training.devices import Engine
@@ -102,10 +102,12 @@ class Loop:
     def _pass(self, step: Step, good: LastGoodWeights) -> Tensor:
         """Take the steps of an epoch and return their mean ``[total, nll, kl]``."""
         losses = self.state.losses
+        step.find_statistics()  # between two epochs, somebody may have replaced them
         iterator = self._batches()
         while group := list(islice(iterator, self.accumulate)):
             if self.augment is not None:
-                group = [(self.augment(x), *rest) for x, *rest in group]
+                # Copies, since it may work in place, and a batch may be the data themselves.
+                group = [(self.augment(map_tensors(Tensor.clone, x)), *rest) for x, *rest in group]
             losses.append(step(group))
             self.state.steps += 1
             good.keep(self.state.steps)

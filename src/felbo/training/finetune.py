@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
+from felbo.models.copying import deep_copy
 from felbo.models.modes import evaluation_mode
 from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
@@ -88,7 +88,7 @@ def finetune(
         'MAP'
     """
     _check(network, data, layers)
-    tuned = copy.deepcopy(network) if isinstance(network, StochasticClassifier) else model(network)
+    tuned = deep_copy(network) if isinstance(network, StochasticClassifier) else model(network)
     if not isinstance(data, DataLoader) and batch_size is None:
         batch_size = BATCH_SIZE
     steps = _steps_per_epoch(data, batch_size)
@@ -160,7 +160,8 @@ def _everywhere(
         )
     parameter = next(model.parameters())
     with torch_seed(0), evaluation_mode([model]), torch.no_grad():
-        x = map_tensors(lambda part: part.to(parameter.device), _first_input(data, parameter.dtype))
+        first = _first_input(data, parameter.dtype)
+        x = map_tensors(lambda part: part.to(parameter.device, copy=True), first)
         classes = model(x if augment is None else augment(x)).shape[-1]
     return FunctionSpaceELBO.everywhere(UniformPrior(classes), num_data)
 

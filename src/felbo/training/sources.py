@@ -131,6 +131,8 @@ def num_items(data: Data) -> int | None:
     """Return N, the number of training examples; ``None`` for a stream without a length."""
     items: Any = data[1] if isinstance(data, tuple | list) else data
     if isinstance(data, DataLoader):
+        if data.batch_sampler is None:  # the items of the data set are batches, of unknown sizes
+            return None
         items = data.dataset
     try:
         size = len(items)

@@ -47,9 +47,13 @@ class Step:
         self.model, self.optimizer, self.backward, self.clip, self.unsynced = engine
         self.objective, self.check = objective, check
         self.clip_norm, self.closure = clip_norm, closure
-        self.statistics = RunningStatistics(self.model)
+        self.find_statistics()
         # Of the items of the first batch: if others come, that may be why a forward pass fails.
         self.shapes: list[torch.Size] | None = None
+
+    def find_statistics(self) -> None:
+        """Look for the running statistics of the model, which a failed step puts back."""
+        self.statistics = RunningStatistics(self.model)
 
     def __call__(self, group: Group) -> Tensor:
         """Take one step and return ``[total, nll, kl]`` before it.
