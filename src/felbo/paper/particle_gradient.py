@@ -12,11 +12,11 @@ target p = Dir(β), with α fitted to the points.
   its precision, as in the paper. There the derivative through α vanishes (total and partial
   gradient are equal), and the function-space KL is KL[Dir(α) ‖ p] itself.
 
-The curve is the closed-form KL of the fitted α, over steps and over the processor time of the
-steps without the measurements; the function-space KL, which can be negative, is recorded as ``estimate``. The
-paper gives neither the target nor the optimiser. Chosen here: β_k uniform in [1, 10], redrawn for
-each seed; standard normal initial logits; Adam with a step size of 0.01, 1000 steps; no smoothing;
-precisions capped at 10⁴ (except for the full fit).
+The curve is the closed-form KL of the fitted α, over steps and over the processor time of the steps
+without the measurements; the function-space KL, which can be negative, is recorded as ``estimate``.
+The paper gives neither the target nor the optimiser. Chosen here: β_k uniform in [1, 10], redrawn
+for each seed; standard normal initial logits; Adam with a step size of 0.01, 1000 steps; no
+smoothing; precisions capped at 10⁴ (except for the full fit).
 """
 
 from __future__ import annotations
