@@ -73,6 +73,10 @@ def predict(
     described = read_run(run)
     if described.kind != "table":
         refuse_options(ctx, (*OF_TABLES, "keep"), f"a run of kind {described.kind!r}")
+    if threshold is not None:
+        refuse_options(ctx, ("coverage", "accuracy"), "a --threshold of its own")
+    if accuracy is not None:
+        refuse_options(ctx, ("coverage",), "a threshold by --accuracy")
     check_output(out)
     if Path(source).exists() and out.resolve() == Path(source).resolve():
         raise typer.BadParameter(f"--out {out} would replace the data: choose another file.")

@@ -55,8 +55,13 @@ def train_images(
     started = time.monotonic()
     classes = _classes(source)
     training, test = _split(source, test_fraction, limit, seed)
-    share = validation or 0.0
+    share, few = validation or 0.0, []
     if share * len(training.labels) < FEWEST_HELD_OUT:
+        if share:
+            few.append(
+                "Too few images to hold some out for early stopping: trained for all "
+                f"{epochs} epochs."
+            )
         share = 0.0
     prepared = preparation(training.images)
     with torch_seed(seed):
@@ -88,7 +93,7 @@ def train_images(
         num_data=objective.num_data,
         preparation=prepared,
         history=_curves(history),
-        notes=source.notes(),
+        notes=source.notes() + few,
         settings={
             "seed": seed,
             "model": model,

@@ -73,7 +73,7 @@ def train_table(
         num_data=len(kept),
         settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **_used(classifier)},
         history=_history(classifier),
-        notes=_notes(X.iloc[kept], unlabelled),
+        notes=_notes(X.iloc[kept], unlabelled) + _of_training(classifier),
     )
     save(classifier, folder / MODEL)
     if len(held_out):
@@ -243,6 +243,16 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     if missing:
         notes.append(f"{missing} of {len(X)} training rows have missing values.")
     return notes
+
+
+def _of_training(classifier: FunctionSpaceClassifier) -> list[str]:
+    """Return what a user should know about the training."""
+    if not classifier.early_stopping or "validation_scores_" in vars(classifier):
+        return []
+    return [
+        "Too few rows to hold some out for early stopping: trained for all "
+        f"{classifier.epochs} epochs."
+    ]
 
 
 def _values(row: Any) -> dict[str, Any]:
