@@ -205,13 +205,17 @@ def _turn_upright(image: Any) -> None:
 
 
 def _of_bytes(image: Any, path: Path) -> Any:
-    """Return an image with 8 bits per channel; 16 are scaled."""
+    """Return an image with 8 bits per channel; 12 and 16 are scaled."""
     from PIL import Image
 
+    if image.mode == "La":  # grey times its opacity, which Pillow converts to LA alone
+        return image.convert("LA")
     # Pillow holds 16 bits of PGM, and of PNG before its version 11, in 32.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
         values = np.asarray(image).astype(np.uint32)
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+        white, inverted = _white(image)
+        scaled = ((255 * values + white // 2) // white).astype(np.uint8)
+        return Image.fromarray(255 - scaled if inverted else scaled)
     if image.mode in ("I", "F"):
         kind = "floating-point numbers" if image.mode == "F" else "signed or 32-bit whole numbers"
         raise InputError(
@@ -219,6 +223,17 @@ def _of_bytes(image: Any, path: Path) -> Any:
             "with 8 or 16 bits per channel."
         )
     return image
+
+
+def _white(image: Any) -> tuple[int, bool]:
+    """Return the largest value of an image with 16 bits per pixel in memory, and if it is black.
+
+    A TIFF may have 12 bits per pixel, and 0 may be white; Pillow looks after neither.
+    """
+    if image.format != "TIFF":
+        return 65535, False
+    bits, photometric = image.tag_v2.get(258, (16,)), image.tag_v2.get(262, 1)
+    return 2 ** bits[0] - 1, photometric == 0
 
 
 def _on_white(image: Any) -> Any:
