@@ -60,7 +60,7 @@ def train_table(
         verbose: whether to show a progress bar.
     """
     started = time.monotonic()
-    X, y, unlabelled = split_target(file.read(target), target, drop)
+    X, y, unlabelled = split_target(file.read(target, drop), target)
     check_classes(y, target)
     kept, held_out = split_rows(y, test_fraction, seed)
     classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
@@ -125,7 +125,7 @@ def evaluate_file(
     assert run.target is not None
     wanted = [*names_of(classifier), run.target]
     rows = _concat(file, wanted, numbers_of(classifier), run.target)
-    X, y, unlabelled = split_target(rows, run.target, [])
+    X, y, unlabelled = split_target(rows, run.target)
     known = np.array(run.classes)
     # Codes such as 010 may be all numbers here by chance.
     y = y if _whole(run) else rows.loc[X.index, run.target].to_numpy(str)
