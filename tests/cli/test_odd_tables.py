@@ -166,14 +166,34 @@ def test_predictions_do_not_replace_the_data(run, tmp_path):
     assert (tmp_path / "new.csv").read_text() == before
 
 
-@pytest.mark.parametrize("value", ["1e300", "inf"])
-def test_a_number_that_is_too_large_is_named(run, tmp_path, value):
-    frame = table(9000).astype({"b": str})
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("value", [1e300, np.inf])
+def test_a_number_that_is_too_large_is_named(run, tmp_path, value, suffix):
+    frame = table(9000)
     frame.loc[8500, "b"] = value
-    frame.to_csv(tmp_path / "new.csv", index=False)
-    result = felbo("predict", run, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
-    assert result.exit_code == 1
-    assert "in column 'b', row 8500" in " ".join(result.output.split())
+    path = tmp_path / f"new.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    for command in ("predict", "evaluate"):
+        out = ["--out", tmp_path / "p.csv"] if command == "predict" else []
+        result = felbo(command, run, path, *out)
+        assert result.exit_code == 1
+        assert "in column 'b', row 8501" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("word", ["?", "-", "12 kg"])
+def test_numbers_with_a_few_words_are_mentioned(tmp_path, word):
+    values = [word, *map(str, range(59))]
+    text = "a,b,y\n" + "".join(
+        f"{value},{place % 7},{'uv'[place % 2]}\n" for place, value in enumerate(values)
+    )
+    result = train(tmp_path, text)
+    assert f"Column 'a' holds numbers but for a few values such as {word!r}" in result.stderr
+    assert "tell little" not in result.stderr
+
+
+def test_one_row_without_a_label(tmp_path):
+    result = train(tmp_path, lines(["u", "v"]) + "0.5,\n")
+    assert "1 row without a label was left out." in result.stderr
 
 
 @pytest.mark.parametrize(

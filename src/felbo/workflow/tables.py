@@ -80,6 +80,8 @@ class TableFile:
     def read(self, target: str | None = None, drop: Sequence[str] = ()) -> Frame:
         """Return the whole table with at least one row: numbers as float64, all else as text.
 
+        The index counts the rows from 1.
+
         Args:
             target: a column of labels, which is text: '010' is not 10.
             drop: columns to leave out, whatever they hold; of an NPZ file also whole arrays.
@@ -93,7 +95,7 @@ class TableFile:
             frame = pd.concat(list(self._raw(wanted, CHUNK)), ignore_index=True)
         if frame.empty:
             raise InputError(f"{self.path} has names of columns, but no rows.")
-        return typed(frame, self.path, literal=literal)
+        return _numbered(typed(frame, self.path, literal=literal), 1)
 
     def _dropped(self, target: str | None, drop: Sequence[str]) -> set[str]:
         """Return the columns to leave out; raise if they, or the target, are not there."""
@@ -120,6 +122,8 @@ class TableFile:
     ) -> Iterator[Frame]:
         """Yield some columns, some rows at a time, of the types that they had in training.
 
+        The index counts the rows of the file from 1.
+
         Args:
             wanted: names of the columns.
             numbers: those of them that held numbers in training.
@@ -132,12 +136,12 @@ class TableFile:
         else:
             raw = self._raw(list(wanted), rows)
             chunks = (typed(chunk, self.path, numbers) for chunk in raw)
-        empty = True
+        done = 0
         for chunk in chunks:
             if len(chunk):
-                empty = False
-                yield chunk
-        if empty:
+                yield _numbered(chunk, done + 1)
+                done += len(chunk)
+        if not done:
             raise InputError(f"{self.path} has no rows: there is nothing to predict.")
 
     def copies(self, wanted: Sequence[str], rows: int = CHUNK) -> Iterator[Frame]:
@@ -159,6 +163,11 @@ class TableFile:
     def _raw(self, wanted: list[str], rows: int) -> Iterator[Frame]:
         read = parquet_chunks if self.kind == "parquet" else npz_chunks
         return read(self.path, wanted, rows)
+
+
+def _numbered(frame: Frame, start: int) -> Frame:
+    """Return a table whose index counts the rows, for messages."""
+    return frame.set_axis(pd.RangeIndex(start, start + len(frame)), axis=0)
 
 
 def typed(
