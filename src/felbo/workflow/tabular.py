@@ -265,7 +265,7 @@ def _left_out(unlabelled: int) -> str:
 def _almost_numbers(X: Any) -> dict[str, str]:
     """Return the columns of text whose values are numbers but for a few, and one of those."""
     found = {}
-    for name in X.columns[X.dtypes == object]:
+    for name in (name for name in X.columns if X[name].dtype == object):
         there = X[name].dropna()
         words = there[pd.to_numeric(there, errors="coerce").isna()]
         if 0 < len(words) <= MOST_WORDS * len(there):
