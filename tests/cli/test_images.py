@@ -233,3 +233,10 @@ def test_options_of_other_models_are_refused(options, words, tmp_path):
 def test_too_few_images_to_stop_early_are_mentioned(run):
     described = json.loads((run / "run.json").read_text())
     assert "Too few images to hold some out for early stopping" in described["notes"][0]
+
+
+def test_a_limit_that_leaves_a_class_without_images_is_mentioned(tmp_path):
+    photos = write_images(tmp_path / "photos")
+    result = felbo("train", photos, "--out", tmp_path / "run", *FAST, "--limit", "1")
+    assert result.exit_code == 0, result.output
+    assert "There was no image to train on of dark: --limit leaves too few." in result.stderr

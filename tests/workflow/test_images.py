@@ -158,3 +158,17 @@ def test_a_folder_of_folders_of_classes_says_where_its_images_are(tmp_path):
     Image.new("L", (4, 4)).save(tmp_path / "train" / "a" / "1.png")
     with pytest.raises(InputError, match=r"found none.* 1 in folders below"):
         FolderImages(tmp_path, 4).classes()
+
+
+def test_files_and_folders_that_are_not_used_are_mentioned(tmp_path):
+    for name in ("a", "b", "empty", "photos", ".hidden"):
+        (tmp_path / name).mkdir()
+    for name in ("a/1.png", "b/1.png"):
+        Image.new("L", (4, 4)).save(tmp_path / name)
+    for name in ("photos/1.HEIC", "photos/2.heic", "a/notes.txt", "a/README", "a/.DS_Store"):
+        (tmp_path / name).write_bytes(b"x")
+    source = FolderImages(tmp_path, 4)
+    assert source.classes() == ["a", "b"]
+    folders, files = source.notes()
+    assert folders == "Folders without images are no classes: empty, photos."
+    assert files.endswith("were not used: 2 .heic, 1 .txt, 1 without a suffix.")

@@ -93,7 +93,7 @@ def train_images(
         num_data=objective.num_data,
         preparation=prepared,
         history=_curves(history),
-        notes=source.notes() + few,
+        notes=source.notes() + _absent(classes, training) + few,
         settings={
             "seed": seed,
             "model": model,
@@ -124,6 +124,15 @@ def _classes(source: ImageSource) -> list[str]:
             f"found {', '.join(map(repr, found))} only. {' '.join(source.notes())}".rstrip()
         )
     return found
+
+
+def _absent(classes: list[str], training: LabelledImages) -> list[str]:
+    """Return a note on the classes of which a limit leaves no image to train on."""
+    there = set(training.labels.tolist())
+    absent = [name for label, name in enumerate(classes) if label not in there]
+    if not absent:
+        return []
+    return [f"There was no image to train on of {', '.join(absent)}: --limit leaves too few."]
 
 
 def _write(
