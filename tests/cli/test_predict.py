@@ -224,3 +224,14 @@ def test_one_threshold_at_a_time(options, words, run, new, tmp_path):
     assert refused.exit_code == 1
     assert words in refused.stderr
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "report", "export"])
+def test_an_output_that_is_a_folder_is_refused(command, run, new, tmp_path):
+    name = {"predict": "a.csv", "report": "a.html", "export": "a.onnx"}[command]
+    (tmp_path / name).mkdir()
+    given = [run, tmp_path / "new.csv"] if command == "predict" else [run]
+    refused = felbo(command, *given, "--out", tmp_path / name)
+    assert refused.exit_code == 1
+    assert "is a folder, and cannot be a file of results" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "new.csv"]
