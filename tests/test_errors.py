@@ -39,7 +39,6 @@ PLAIN = {
         "paper/rotated_mnist.py",
         "saving/values.py",
         "workflow/folder.py",
-        "workflow/npz.py",
     },
 }
 

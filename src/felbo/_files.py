@@ -1,4 +1,4 @@
-"""Atomic writing of output files, and a check that a folder is writable."""
+"""Atomic writing of output files, and checks that files and folders can be written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ATTEMPTS = 3
 
 
 class OutputFolderError(FelboError, OSError):
-    """An output folder cannot be created or written to."""
+    """An output folder or file cannot be created or written to."""
 
 
 def write_atomically(path: Path, content: str | bytes, sync: bool = False) -> None:
@@ -91,3 +91,16 @@ def require_writable(folder: Path) -> None:
             f"{folder} cannot be a folder for results: no permission to write in {nearest}. "
             "Choose another folder or change its permissions."
         )
+
+
+def require_file(path: Path) -> None:
+    """Raise if an output file cannot be written; nothing is created.
+
+    Raises:
+        OutputFolderError: it is a folder, or its own folder cannot be written to.
+    """
+    if path.is_dir():
+        raise OutputFolderError(
+            f"{path} is a folder, and cannot be a file of results: name a file, such as one in it."
+        )
+    require_writable(path.absolute().parent)

@@ -56,13 +56,14 @@ def batch_size(x: Inputs) -> int:
     """Return B, the number of items, which must be the same for all tensors."""
     if isinstance(x, Tensor) and x.dim():
         return x.shape[0]
-    sizes = {part.shape[0] if part.dim() else 0 for part in tensors(x)}
-    if len(sizes) != 1:
+    # A list, since sizes that torch.export traces cannot be members of a set.
+    sizes = [part.shape[0] if part.dim() else 0 for part in tensors(x)]
+    if not sizes or any(size != sizes[0] for size in sizes):
         raise ShapeError(
             "All tensors of an input must have the same number of items on their first axis, "
-            f"got sizes {sorted(sizes)}."
+            f"got sizes {sorted(set(sizes))}."
         )
-    return sizes.pop()
+    return sizes[0]
 
 
 def concatenate(parts: Sequence[Inputs]) -> Inputs:

@@ -210,3 +210,33 @@ def test_an_interrupted_run_is_replaced_if_asked_for(tmp_path):
     result = felbo("train", photos, "--out", tmp_path / "run", *FAST, "--overwrite")
     assert result.exit_code == 0, result.output
     assert not checkpoints.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--hidden", "9"], "--hidden: without a meaning for the network compact"),
+        (
+            ["--model", "mc-dropout", "--members", "9"],
+            "--members: without a meaning for the model mc-dropout of images",
+        ),
+    ],
+)
+def test_options_of_other_models_are_refused(options, words, tmp_path):
+    photos = write_images(tmp_path / "photos", count=2)
+    refused = felbo("train", photos, "--out", tmp_path / "run", *options)
+    assert refused.exit_code == 1
+    assert words in refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_images_to_stop_early_are_mentioned(run):
+    described = json.loads((run / "run.json").read_text())
+    assert "Too few images to hold some out for early stopping" in described["notes"][0]
+
+
+def test_a_limit_that_leaves_a_class_without_images_is_mentioned(tmp_path):
+    photos = write_images(tmp_path / "photos")
+    result = felbo("train", photos, "--out", tmp_path / "run", *FAST, "--limit", "1")
+    assert result.exit_code == 0, result.output
+    assert "There was no image to train on of dark: --limit leaves too few." in result.stderr

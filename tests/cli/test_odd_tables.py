@@ -147,7 +147,10 @@ def test_a_kept_column_does_not_hide_behind_one_of_ours(run, tmp_path):
 
 
 def test_a_threshold_that_nothing_can_exceed_is_refused(tmp_path):
-    run = trained(tmp_path, None, "--model", "map")
+    table().to_csv(tmp_path / "train.csv", index=False)
+    run = tmp_path / "run"
+    given = ["--target", "kind", "--out", run, "--epochs", "3", "--model", "map"]
+    assert felbo("train", tmp_path / "train.csv", *given).exit_code == 0
     options = ["--out", tmp_path / "p.csv", "--abstain-by", "epistemic", "--threshold"]
     result = felbo("predict", run, tmp_path / "train.csv", *options, "0")
     assert result.exit_code == 1
@@ -163,25 +166,118 @@ def test_predictions_do_not_replace_the_data(run, tmp_path):
     assert (tmp_path / "new.csv").read_text() == before
 
 
-@pytest.mark.parametrize("value", ["1e300", "inf"])
-def test_a_number_that_is_too_large_is_named(run, tmp_path, value):
-    frame = table(9000).astype({"b": str})
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("value", [1e300, np.inf])
+def test_a_number_that_is_too_large_is_named(run, tmp_path, value, suffix):
+    frame = table(9000)
     frame.loc[8500, "b"] = value
-    frame.to_csv(tmp_path / "new.csv", index=False)
-    result = felbo("predict", run, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
-    assert result.exit_code == 1
-    assert "in column 'b', row 8500" in " ".join(result.output.split())
+    path = tmp_path / f"new.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    for command in ("predict", "evaluate"):
+        out = ["--out", tmp_path / "p.csv"] if command == "predict" else []
+        result = felbo(command, run, path, *out)
+        assert result.exit_code == 1
+        assert "in column 'b', row 8501" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("word", ["?", "-", "12 kg"])
+def test_numbers_with_a_few_words_are_mentioned(tmp_path, word):
+    values = [word, *map(str, range(59))]
+    text = "a,b,y\n" + "".join(
+        f"{value},{place % 7},{'uv'[place % 2]}\n" for place, value in enumerate(values)
+    )
+    result = train(tmp_path, text)
+    assert f"Column 'a' holds numbers but for a few values such as {word!r}" in result.stderr
+    assert "tell little" not in result.stderr
+
+
+def test_one_row_without_a_label(tmp_path):
+    result = train(tmp_path, lines(["u", "v"]) + "0.5,\n")
+    assert "1 row without a label was left out." in result.stderr
 
 
 @pytest.mark.parametrize(
-    "value", [datetime.date(2024, 5, 31), "2024-05-31", "2024-05-31T12:00", pd.Timestamp(0)]
+    "value",
+    [
+        datetime.date(2024, 5, 31),
+        "2024-05-31",
+        "2024-05-31T12:00",
+        "31.05.2024",
+        "5/31/2024 12:00",
+        pd.Timestamp(0),
+    ],
 )
-def test_dates_are_refused(tmp_path, value):
+def test_dates_are_refused_unless_left_out(tmp_path, value):
     frame = table().assign(day=value)
+    frame.to_parquet(tmp_path / "t.parquet")
+    given = ["train", tmp_path / "t.parquet", "--target", "kind", "--out", tmp_path / "r", *FAST]
+    result = felbo(*given)
+    assert result.exit_code == 1
+    assert "column 'day' holds dates" in result.output
+    assert felbo(*given, "--drop", "day").exit_code == 0
+
+
+@pytest.mark.parametrize("value", ["1.2.3", "10/20", "5-31", "2024.5"])
+def test_what_only_resembles_dates_is_text(tmp_path, value):
+    train(tmp_path, lines([value, "other"]))
+
+
+def test_columns_that_are_left_out_may_hold_anything(tmp_path):
+    text = "a;b;y;extra\n" + "0,5;1;u;\n1,5;2;v;\n" * 30
+    options = ["--separator", ";", "--drop", "a", "--drop", "extra"]
+    train(tmp_path, text, *options)
+    kept = library.load(tmp_path / "run" / "model.safetensors").feature_names_in_
+    assert kept.tolist() == ["b"]
+    refused = train(tmp_path, text, *options, "--drop", "y", "--overwrite", expected=1)
+    assert "'y' is the target" in refused.stderr
+    refused = train(tmp_path, text, *options, "--drop", "z", "--overwrite", expected=1)
+    assert "There is no column 'z'" in refused.stderr
+
+
+def test_whole_numbers_beside_missing_ones_are_numbers(tmp_path):
+    frame = table(9000)
+    frame["few"] = pd.array([None, *range(8999)], dtype="Int64")
+    frame["late"] = pd.array([*range(8999), None], dtype="Int64")  # in the second chunk
+    frame["truth"] = pd.array([True, None, False] * 3000, dtype="boolean")
+    frame.to_parquet(tmp_path / "t.parquet")
+    given = ["--target", "kind", "--out", tmp_path / "run", *FAST]
+    assert felbo("train", tmp_path / "t.parquet", *given, "--epochs", "1").exit_code == 0
+    classifier = library.load(tmp_path / "run" / "model.safetensors")
+    names = classifier.feature_names_in_[classifier.learner_.table.categories]
+    assert names.tolist() == ["colour", "truth"]
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], {"left": 1}])
+def test_nested_values_are_refused(tmp_path, value):
+    frame = table().assign(both=[value] * 120)
     frame.to_parquet(tmp_path / "t.parquet")
     result = felbo("train", tmp_path / "t.parquet", "--target", "kind", "--out", tmp_path / "r")
     assert result.exit_code == 1
-    assert "column 'day' holds dates" in result.output
+    assert "column 'both' holds lists" in result.output
+
+
+def test_large_whole_labels_stay_apart(tmp_path):
+    labels = np.resize([2**53, 2**53 + 1], 60)
+    np.savez(tmp_path / "t.npz", x=np.arange(60.0), y=labels)
+    given = ["--target", "y", "--out", tmp_path / "run", *FAST]
+    assert felbo("train", tmp_path / "t.npz", *given).exit_code == 0
+    assert classes(tmp_path) == [str(2**53), str(2**53 + 1)]
+
+
+def test_arrays_that_do_not_belong_to_the_table_are_left_out(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    arrays = {"x": rows, "y": np.resize([0, 1], 60), "note": np.array("made today")}
+    np.savez(tmp_path / "t.npz", **arrays, x_test=rows[:5])
+    given = ["train", tmp_path / "t.npz", "--target", "y", "--out", tmp_path / "run", *FAST]
+    refused = felbo(*given)
+    assert refused.exit_code == 1
+    assert "array note has shape (); expected [N]" in refused.stderr
+    refused = felbo(*given, "--drop", "note")
+    assert "Leave out with --drop what does not belong to the table" in refused.stderr
+    assert felbo(*given, "--drop", "note", "--drop", "x_test").exit_code == 0
+    out = ["--out", tmp_path / "p.csv"]
+    assert felbo("predict", tmp_path / "run", tmp_path / "t.npz", *out).exit_code == 0
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 60
 
 
 def test_decimals_and_bytes(tmp_path):
@@ -221,3 +317,14 @@ def test_rows_from_elsewhere_are_moved_by_deviations_of_the_training():
     for name, sign in (("up", 1), ("down", -1)):
         expected = one[numbers] + sign * 5 * deviations
         assert np.allclose(moved[f"5 deviations {name}"][numbers], expected)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_new_rows_with_more_fields_than_names_are_refused(command, run, tmp_path):
+    lines = table(5).to_csv(index=False).splitlines()
+    lines[3] = "0.1,0.2,0.3,0.4,red,plus"
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    out = ["--out", tmp_path / "p.csv"] if command == "predict" else []
+    refused = felbo(command, run, tmp_path / "new.csv", *out)
+    assert refused.exit_code == 1
+    assert "Expected 5 fields in line 4, saw 6" in refused.stderr

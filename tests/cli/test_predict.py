@@ -209,3 +209,29 @@ def test_categories_cannot_be_exported(run, tmp_path):
     result = felbo("export", run, "--out", tmp_path / "model.pt2")
     assert result.exit_code == 1
     assert "columns of categories" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--threshold", "0.1", "--coverage", "0.5"], "--coverage: without a meaning for a --thr"),
+        (["--threshold", "0.1", "--accuracy", "90"], "--accuracy: without a meaning for a --thr"),
+        (["--accuracy", "90", "--coverage", "0.5"], "--coverage: without a meaning for a thresh"),
+    ],
+)
+def test_one_threshold_at_a_time(options, words, run, new, tmp_path):
+    refused = felbo("predict", run, tmp_path / "new.csv", "--out", tmp_path / "o.csv", *options)
+    assert refused.exit_code == 1
+    assert words in refused.stderr
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "report", "export"])
+def test_an_output_that_is_a_folder_is_refused(command, run, new, tmp_path):
+    name = {"predict": "a.csv", "report": "a.html", "export": "a.onnx"}[command]
+    (tmp_path / name).mkdir()
+    given = [run, tmp_path / "new.csv"] if command == "predict" else [run]
+    refused = felbo(command, *given, "--out", tmp_path / name)
+    assert refused.exit_code == 1
+    assert "is a folder, and cannot be a file of results" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "new.csv"]

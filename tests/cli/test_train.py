@@ -284,3 +284,39 @@ def test_version_and_help():
     shown = felbo("train", "--help").stdout
     assert "felbo train patients.csv --target diagnosis" in shown
     assert "mc-dropout" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "map", "--members", "3"], "--members: without a meaning for the model map"),
+        (
+            ["--no-early-stopping", "--patience", "3", "--validation", "0.3"],
+            "--validation, --patience: without a meaning for a training with --no-early-stopping",
+        ),
+    ],
+)
+def test_options_that_the_others_make_void_are_refused(options, words, tmp_path):
+    table().to_csv(tmp_path / "data.csv", index=False)
+    given = ["train", tmp_path / "data.csv", "--target", "kind", "--out", tmp_path / "run"]
+    refused = felbo(*given, *options)
+    assert refused.exit_code == 1
+    assert words in refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_members_are_draws_of_a_model_that_has_none(tmp_path):
+    run = trained(tmp_path, None, "--model", "mean-field", "--members", "3")
+    assert library.load(run / "model.safetensors").members == 3
+
+
+def test_too_few_rows_to_stop_early_are_mentioned(tmp_path):
+    run = trained(tmp_path, table(80))
+    few = "Too few rows to hold some out for early stopping"
+    assert few not in "".join(json.loads((run / "run.json").read_text())["notes"])
+    (tmp_path / "few").mkdir()
+    run = trained(tmp_path / "few", table(30))
+    assert few in "".join(json.loads((run / "run.json").read_text())["notes"])
+    (tmp_path / "without").mkdir()
+    run = trained(tmp_path / "without", table(30), "--no-early-stopping")
+    assert few not in "".join(json.loads((run / "run.json").read_text())["notes"])

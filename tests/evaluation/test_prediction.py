@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from felbo import dirichlet
+from felbo.errors import MissingFileError
 from felbo.evaluation.prediction import Prediction
 from felbo.evaluation.spread import Spread, summarise
 
@@ -240,7 +241,7 @@ def test_damaged_files_and_files_of_another_kind_are_refused(tmp_path):
     np.savez(path, probs=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ValueError, match="was not written by"):
         Prediction.load(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(MissingFileError, match="There is no saved prediction"):
         Prediction.load(tmp_path / "absent.npz")
 
 

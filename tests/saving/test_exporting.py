@@ -169,3 +169,59 @@ def test_draws_of_networks_that_overwrite_their_input_see_it_all():
     networks, x = [Overwriting(2, 3), Overwriting(2, 3)], torch.randn(4, 2)
     expected = torch.stack([network(x.clone()) for network in networks])
     torch.testing.assert_close(FixedDraws(networks)(x), expected)
+
+
+class _Parts(nn.Module):
+    """A network of two inputs, which are given by name in another order than it takes them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 8), nn.Linear(3, 8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, left, right):
+        return self.last((self.first(left) - self.second(right)).relu())
+
+
+KINDS = [felbo.MAP, felbo.MCDropout, felbo.MeanField, felbo.Rank1]
+FORMS = [
+    pytest.param(
+        *(kind, form, suffix),
+        marks=[] if (kind, form, suffix) == (felbo.MeanField, "dict", "onnx") else pytest.mark.slow,
+    )
+    for kind in KINDS
+    for form in ("dict", "tuple")
+    for suffix in ("pt2", "onnx")
+]
+
+
+@pytest.mark.parametrize(("kind", "form", "suffix"), FORMS)
+def test_several_inputs(kind, form, suffix, tmp_path):
+    felbo.seed_everything(0)
+    options = {"mask": "draw"} if kind is felbo.MCDropout else {}
+    model = kind(_Parts(), **options).eval()
+    left, right = torch.randn(7, 2), torch.randn(7, 3)
+    x = {"right": right, "left": left} if form == "dict" else (left, right)
+    example = (
+        {name: part[:1] for name, part in x.items()} if form == "dict" else (left[:1], right[:1])
+    )
+    path = felbo.export(model, tmp_path / f"m.{suffix}", example, num_data=100, seed=0)
+    expected = felbo.predict(model, x, num_data=100, seed=0)
+    if suffix == "pt2":
+        probs, epistemic = torch.export.load(path).module()(x)
+    else:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [part.name for part in session.get_inputs()]
+        parts = x.values() if form == "dict" else x
+        given = dict(zip(names, (part.numpy() for part in parts), strict=True))
+        probs, epistemic = map(torch.from_numpy, session.run(None, given))
+    assert torch.allclose(probs, expected.probs, atol=1e-5)
+    if expected.is_random:
+        assert torch.allclose(epistemic, expected.epistemic, atol=1e-4)
+
+
+def test_inputs_of_another_kind_are_named(tmp_path):
+    with pytest.raises(TypeError, match="got str"):
+        felbo.export(felbo.MAP(_Parts()), tmp_path / "m.pt2", {"left": "a"}, num_data=10)

@@ -1,5 +1,7 @@
 """Images of a folder: as a viewer shows them, whatever their depth, turn or transparency."""
 
+import struct
+
 import numpy as np
 import pytest
 import torch
@@ -42,6 +44,46 @@ def test_sixteen_bits_are_scaled(name, write, tmp_path):
     assert torch.equal(read_image(tmp_path / "grey" / name, 4, 1)[0], expected())
     assert torch.equal(read_image(tmp_path / "grey" / name, 4, 3)[1], expected())
     assert FolderImages(tmp_path, 4).read().images.shape[1] == 1
+
+
+def tiff(pixels, bits, photometric=1, samples=1, more=()):
+    """Bytes of an uncompressed TIFF of 4 x 4 pixels."""
+    tags = [(256, 4), (257, 4), (258, *bits), (259, 1), (262, photometric), (273, 0)]
+    tags += [(277, samples), (278, 4), (279, len(pixels)), *more]
+    head = b"II*\0" + struct.pack("<IH", 8, len(tags))
+    start = len(head) + 12 * len(tags) + 4
+    for tag, *values in tags:
+        values = (start,) if tag == 273 else (*values, 0)[:2]
+        kind = "<HHII" if tag == 273 else "<HHIHH"
+        count = samples if tag == 258 else 1
+        head += struct.pack(kind, tag, 4 if tag == 273 else 3, count, *values)
+    return head + bytes(4) + pixels
+
+
+def twelve_bits(values):
+    """Pairs of pixels in three bytes each."""
+    digits = "".join(f"{value:012b}" for value in values.ravel())
+    return bytes(int(digits[start : start + 8], 2) for start in range(0, len(digits), 8))
+
+
+def test_twelve_bits_are_scaled(tmp_path):
+    values = np.arange(16).reshape(4, 4) * 273  # up to 4095
+    (tmp_path / "a.tif").write_bytes(tiff(twelve_bits(values), [12]))
+    assert torch.equal(read_image(tmp_path / "a.tif", 4, 1)[0], expected())
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_zero_may_be_white(bits, tmp_path):
+    pixels = ramp(np.uint8) if bits == 8 else ramp(np.uint16, 257).astype("<u2")
+    (tmp_path / "a.tif").write_bytes(tiff(pixels.tobytes(), [bits], photometric=0))
+    assert torch.equal(read_image(tmp_path / "a.tif", 4, 1)[0], 255 - expected())
+
+
+def test_grey_that_is_multiplied_by_its_opacity(tmp_path):
+    pixels = np.stack([np.zeros((4, 4)), np.repeat([[255, 255, 0, 0]], 4, 0)], -1)
+    content = tiff(pixels.astype(np.uint8).tobytes(), [8, 8], samples=2, more=[(338, 1)])
+    (tmp_path / "a.tif").write_bytes(content)
+    assert read_image(tmp_path / "a.tif", 4, 1)[0, 0].tolist() == [0, 0, 255, 255]
 
 
 @pytest.mark.parametrize(
@@ -116,3 +158,17 @@ def test_a_folder_of_folders_of_classes_says_where_its_images_are(tmp_path):
     Image.new("L", (4, 4)).save(tmp_path / "train" / "a" / "1.png")
     with pytest.raises(InputError, match=r"found none.* 1 in folders below"):
         FolderImages(tmp_path, 4).classes()
+
+
+def test_files_and_folders_that_are_not_used_are_mentioned(tmp_path):
+    for name in ("a", "b", "empty", "photos", ".hidden"):
+        (tmp_path / name).mkdir()
+    for name in ("a/1.png", "b/1.png"):
+        Image.new("L", (4, 4)).save(tmp_path / name)
+    for name in ("photos/1.HEIC", "photos/2.heic", "a/notes.txt", "a/README", "a/.DS_Store"):
+        (tmp_path / name).write_bytes(b"x")
+    source = FolderImages(tmp_path, 4)
+    assert source.classes() == ["a", "b"]
+    folders, files = source.notes()
+    assert folders == "Folders without images are no classes: empty, photos."
+    assert files.endswith("were not used: 2 .heic, 1 .txt, 1 without a suffix.")

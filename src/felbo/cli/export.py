@@ -31,10 +31,10 @@ def export(
 
       felbo export runs/photos --out photos.onnx
     """
-    from felbo._files import require_writable
+    from felbo._files import require_file
     from felbo.workflow.exporting import export_run
 
-    require_writable(out.absolute().parent)
+    require_file(out)
     columns = export_run(run, out)
     Console().print(f"Model: {escape(str(out))}", soft_wrap=True)
     if columns:

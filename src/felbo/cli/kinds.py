@@ -1,4 +1,4 @@
-"""Options that mean something for one kind of data only."""
+"""Options that mean something for some kinds of data or model only, or beside certain others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def refuse_options(ctx: typer.Context, names: tuple[str, ...], kind: str) -> Non
     Args:
         ctx: of the command, which need not have all of the options.
         names: of the parameters.
-        kind: of the data for which they mean nothing.
+        kind: of the data, model or other options for which they mean nothing.
     """
     given = [f"--{name.replace('_', '-')}" for name in names if _is_given(ctx, name)]
     if given:
         raise InputError(
             f"{', '.join(given)}: without a meaning for {kind}. Leave out what does not belong to "
-            "the data, also in the file of --config."
+            "it, also in the file of --config."
         )
 
 

@@ -64,7 +64,7 @@ def predict(
 
       felbo predict runs/photos inbox/ --out predictions.csv --abstain-by epistemic --threshold 0.1
     """
-    from felbo._files import require_writable
+    from felbo._files import require_file
     from felbo.workflow.folder import read_run
     from felbo.workflow.outputs import predicted_chunks
     from felbo.workflow.predicting import check_output, write_table
@@ -73,10 +73,14 @@ def predict(
     described = read_run(run)
     if described.kind != "table":
         refuse_options(ctx, (*OF_TABLES, "keep"), f"a run of kind {described.kind!r}")
+    if threshold is not None:
+        refuse_options(ctx, ("coverage", "accuracy"), "a --threshold of its own")
+    if accuracy is not None:
+        refuse_options(ctx, ("coverage",), "a threshold by --accuracy")
     check_output(out)
     if Path(source).exists() and out.resolve() == Path(source).resolve():
         raise typer.BadParameter(f"--out {out} would replace the data: choose another file.")
-    require_writable(out.absolute().parent)
+    require_file(out)
     console = Console(stderr=True)
     rule = _rule(run, abstain_by, coverage, accuracy, threshold)
     if rule is None:

@@ -34,11 +34,11 @@ def report(
 
       felbo report runs/patients --evaluation later --out later.html
     """
-    from felbo._files import require_writable
+    from felbo._files import require_file
     from felbo.page import write_report
     from felbo.workflow.folder import REPORT
 
     target = run / REPORT if out is None else out
-    require_writable(target.absolute().parent)
+    require_file(target)
     write_report(run, target, evaluation)
     Console().print(f"Report: {escape(str(target))}", soft_wrap=True)

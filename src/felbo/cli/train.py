@@ -26,7 +26,13 @@ def train(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
     model: Annotated[ModelName, typer.Option(help="Kind of model.")] = "ensemble",
-    members: Annotated[int, typer.Option(help="Networks of an ensemble, or draws.", min=1)] = 5,
+    members: Annotated[
+        int,
+        typer.Option(
+            help="Networks of an ensemble, members of rank1, or draws of other models of a table.",
+            min=1,
+        ),
+    ] = 5,
     hidden: Annotated[str, typer.Option(help="Widths of a perceptron's hidden layers.")] = "50,50",
     network: Annotated[NetworkName, typer.Option(help="Network for images.")] = "compact",
     epochs: Annotated[
@@ -94,6 +100,9 @@ def train(
     from felbo.workflow.sources import Form, is_table, open_images, open_table
 
     _refuse_other_kinds(ctx, source)
+    _refuse_other_models(ctx, is_table(source), model, network)
+    if not early_stopping:
+        refuse_options(ctx, ("validation", "patience"), "a training with --no-early-stopping")
     start = prepare_folder(out, overwrite, resume)
     settings: dict[str, Any] = {
         "model": model,
@@ -176,6 +185,18 @@ def _refuse_other_kinds(ctx: typer.Context, source: str) -> None:
     refuse_options(ctx, OF_TABLES, f"the images of {source}")
     if not Path(source).is_dir():
         refuse_options(ctx, OF_FOLDERS, f"the data set {source}")
+
+
+def _refuse_other_models(ctx: typer.Context, table: bool, model: str, network: str) -> None:
+    """Raise if options were given that mean nothing for the model or its network.
+
+    A table has ``members`` draws per training step where a model has no members; images have the
+    number of draws of the model itself.
+    """
+    if model == "map" or not (table or model in ("ensemble", "rank1")):
+        refuse_options(ctx, ("members",), f"the model {model}" + ("" if table else " of images"))
+    if not table and network != "mlp":
+        refuse_options(ctx, ("hidden",), f"the network {network}")
 
 
 def _given(**settings: Any) -> dict[str, Any]:

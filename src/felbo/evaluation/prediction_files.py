@@ -11,6 +11,7 @@ import numpy as np
 from felbo._arrays import read_npz
 from felbo._container import SavedFileError
 from felbo._files import write_atomically
+from felbo.errors import MissingFileError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -31,11 +32,13 @@ def read_arrays(path: Path) -> Arrays:
     """Read the arrays that :func:`write_arrays` wrote.
 
     Raises:
-        FileNotFoundError: if there is no such file.
+        MissingFileError: if there is no such file.
         SavedFileError: if the file is damaged, of another kind, or of a newer version.
     """
     try:
         arrays = read_npz(path)
+    except FileNotFoundError as error:
+        raise MissingFileError(f"There is no saved prediction {path}.") from error
     except ValueError as error:
         raise SavedFileError(
             f"{path} is damaged or was not written by Prediction.save: {error} Predict again, and "

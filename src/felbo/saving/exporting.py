@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ from felbo._files import write_atomically
 from felbo.errors import ExportError, SettingError
 from felbo.evaluation import Prediction, predict
 from felbo.evaluation.predict import bound_of_precision
+from felbo.inputs import Inputs, batch_size, concatenate, map_tensors, tensors
 from felbo.models import StochasticClassifier, unwrap
 from felbo.saving.fixed import with_fixed_draws, with_shared_masks
 from felbo.saving.graph import Numbers, PredictionGraph
@@ -49,11 +50,12 @@ def export(
     inputs can be predicted at once.
 
     Args:
-        model: a stochastic classifier with one tensor as input; or a fitted
-            :class:`felbo.FunctionSpaceClassifier` on numbers, whose preprocessing is included.
+        model: a stochastic classifier; or a fitted :class:`felbo.FunctionSpaceClassifier` on
+            numbers, whose preprocessing is included.
         path: ``.pt2`` for ``torch.export``, ``.onnx`` for ONNX (``pip install 'felbo[onnx]'``).
-        example: inputs ``[B, ...]`` that the model takes; their values do not matter. A fitted
-            classifier needs none.
+        example: inputs ``[B, ...]`` that the model takes, or a tuple or dict of such tensors; their
+            values do not matter. The graph takes them in the same form, or one by one in ONNX, in
+            the same order. A fitted classifier needs none.
         num_data: upper bound of the precision; ``None`` is that of the model, as in
             :func:`felbo.predict`. A fitted classifier has its own.
         smoothing: as in :func:`felbo.predict`, above 0.
@@ -86,10 +88,10 @@ def export(
     elif example is None:
         raise SettingError("A graph is traced with inputs: pass example, such as x[:1].")
     else:
-        inner, x = unwrap(model), torch.as_tensor(example)
+        inner, x = unwrap(model), _inputs(example)
         cap = bound_of_precision(model) if num_data is None else num_data
     # The graph is made for any number of inputs, unless it sees exactly one.
-    x = x if len(x) > 1 else torch.cat([x, x])
+    x = x if batch_size(x) > 1 else concatenate([x, x])
     graph = _graph(inner, x, cap, smoothing, seed, prepare or nn.Identity())
     program = _traced(graph, x)
     content = _torch_file(program) if target.suffix == ".pt2" else _onnx_file(program)
@@ -99,9 +101,18 @@ def export(
     return target
 
 
+def _inputs(example: Any) -> Inputs:
+    """Return inputs of a model: as they are, or an array or lists of numbers as a tensor."""
+    if isinstance(example, Mapping):
+        return map_tensors(lambda part: part, example)
+    if isinstance(example, tuple | list) and any(isinstance(part, Tensor) for part in example):
+        return map_tensors(lambda part: part, tuple(example))
+    return torch.as_tensor(example)
+
+
 def _graph(
     model: StochasticClassifier,
-    x: Tensor,
+    x: Inputs,
     num_data: int,
     smoothing: float,
     seed: int,
@@ -122,18 +133,20 @@ def _graph(
     )
 
 
-def _traced(graph: PredictionGraph, x: Tensor) -> Any:
-    batch = torch.export.Dim("batch")
+def _traced(graph: PredictionGraph, x: Inputs) -> Any:
+    batch: Any = {0: torch.export.Dim("batch")}
     try:
         with torch.no_grad():
-            return torch.export.export(graph, (x,), dynamic_shapes=({0: batch},))
+            shapes = (map_tensors(lambda part: batch, x),)
+            return torch.export.export(graph, (x,), dynamic_shapes=shapes)
     except Exception as error:  # torch raises errors of many kinds
         raise ExportError(f"torch.export cannot trace this model: {error}") from error
 
 
 def _torch_file(program: Any) -> bytes:
     packed = io.BytesIO()
-    torch.export.save(program, packed)
+    with _without_remarks("torch.export"):
+        torch.export.save(program, packed)
     return packed.getvalue()
 
 
@@ -172,7 +185,7 @@ def _without_remarks(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _run(suffix: str, content: bytes, x: Tensor) -> tuple[Tensor, Tensor]:
+def _run(suffix: str, content: bytes, x: Inputs) -> tuple[Tensor, Tensor]:
     """Return what an exported file gives for some inputs."""
     if suffix == ".pt2":
         loaded = torch.export.load(io.BytesIO(content)).module()
@@ -182,18 +195,22 @@ def _run(suffix: str, content: bytes, x: Tensor) -> tuple[Tensor, Tensor]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    probs, epistemic = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    names = [part.name for part in session.get_inputs()]
+    given = {name: part.numpy() for name, part in zip(names, tensors(x), strict=True)}
+    probs, epistemic = session.run(None, given)
     return torch.as_tensor(probs), torch.as_tensor(epistemic)
 
 
 def _reference(
-    model: StochasticClassifier, x: Tensor, num_data: int, smoothing: float, seed: int
+    model: StochasticClassifier, x: Inputs, num_data: int, smoothing: float, seed: int
 ) -> Prediction:
     same = with_shared_masks(model)
-    return predict(same, x, num_data=num_data, smoothing=smoothing, seed=seed, batch_size=len(x))
+    return predict(
+        same, x, num_data=num_data, smoothing=smoothing, seed=seed, batch_size=batch_size(x)
+    )
 
 
-def _check(suffix: str, content: bytes, x: Tensor, expected: Prediction) -> None:
+def _check(suffix: str, content: bytes, x: Inputs, expected: Prediction) -> None:
     """Raise unless a file gives what the model predicts."""
     probs, epistemic = _run(suffix, content, x)
     pairs = [("probabilities", probs, expected.probs)]

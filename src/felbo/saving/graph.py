@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from felbo import dirichlet
 from felbo.dirichlet.special import h, h_rational, q_rational
+from felbo.inputs import Inputs
 
 # From a start within 1 % of the root, each step leaves less than a hundredth of the error.
 STEPS = 4
@@ -44,7 +45,7 @@ class PredictionGraph(nn.Module):
         self.num_data, self.smoothing = num_data, smoothing
         self.gives_concentration, self.is_random = gives_concentration, is_random
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Inputs) -> tuple[Tensor, Tensor]:
         """Return probabilities and epistemic uncertainty in nats."""
         logits = self.draws(self.prepare(x))
         probs = logits.softmax(-1)

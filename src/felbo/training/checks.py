@@ -37,6 +37,8 @@ def check_settings(
     for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
         if value is not None and value < 1:
             raise SettingError(f"{name} must be at least 1, got {value}.")
+        if value is not None and value != value // 1:
+            raise SettingError(f"{name} must be a whole number, got {value}.")
     if clip_norm is not None and not 0.0 < clip_norm < math.inf:
         raise SettingError(f"clip_norm must be positive and finite, got {clip_norm}.")
     if patience is not None and not validated:

@@ -106,18 +106,20 @@ class CSV:
             "skip_blank_lines": len(names) > 1,
         }
 
-    def read(self, literal: Collection[str] = ()) -> Frame:
+    def read(self, literal: Collection[str] = (), drop: Collection[str] = ()) -> Frame:
         """Return the whole table; columns that are not all numbers are text.
 
         Args:
             literal: columns that are text as it is written, whatever they hold.
+            drop: columns to leave out.
         """
         settings = self._table(literal)
+        kinds = dict.fromkeys((*literal, *drop), str)
         with _explained(self):
-            frame = pd.read_csv(
-                opened(self.path), low_memory=False, dtype=dict.fromkeys(literal, str), **settings
-            )
+            # Of all columns: with some of them, pandas takes rows with more fields than names.
+            frame = pd.read_csv(opened(self.path), low_memory=False, dtype=kinds, **settings)
             self._remove_extra(frame)
+            frame = frame.drop(columns=list(drop))
             text = [name for name in frame.columns if frame[name].dtype.kind not in "fiu"]
             if text:
                 # As they are written: 'True' and '007' are the same in every file and chunk.
@@ -177,9 +179,9 @@ class CSV:
             rows: per chunk.
             literal: columns of text in which only empty cells are missing.
         """
-        kinds = {name: "float64" if name in numbers else "str" for name in wanted}
         settings = self._table(literal)
-        settings["usecols"] = [name for name in settings["names"] if name in (*wanted, EXTRA)]
+        # Of all columns, as in `read`.
+        kinds = {name: "float64" if name in numbers else "str" for name in settings["names"]}
         try:
             with _explained(self):
                 reader = pd.read_csv(opened(self.path), dtype=kinds, chunksize=rows, **settings)
@@ -190,7 +192,7 @@ class CSV:
                     if chunk is None:
                         return
                     self._remove_extra(chunk)
-                    yield chunk
+                    yield chunk[wanted]
         except ValueError as error:
             if isinstance(error, InputError):
                 raise

@@ -55,8 +55,13 @@ def train_images(
     started = time.monotonic()
     classes = _classes(source)
     training, test = _split(source, test_fraction, limit, seed)
-    share = validation or 0.0
+    share, few = validation or 0.0, []
     if share * len(training.labels) < FEWEST_HELD_OUT:
+        if share:
+            few.append(
+                "Too few images to hold some out for early stopping: trained for all "
+                f"{epochs} epochs."
+            )
         share = 0.0
     prepared = preparation(training.images)
     with torch_seed(seed):
@@ -88,7 +93,7 @@ def train_images(
         num_data=objective.num_data,
         preparation=prepared,
         history=_curves(history),
-        notes=source.notes(),
+        notes=source.notes() + _absent(classes, training) + few,
         settings={
             "seed": seed,
             "model": model,
@@ -119,6 +124,15 @@ def _classes(source: ImageSource) -> list[str]:
             f"found {', '.join(map(repr, found))} only. {' '.join(source.notes())}".rstrip()
         )
     return found
+
+
+def _absent(classes: list[str], training: LabelledImages) -> list[str]:
+    """Return a note on the classes of which a limit leaves no image to train on."""
+    there = set(training.labels.tolist())
+    absent = [name for label, name in enumerate(classes) if label not in there]
+    if not absent:
+        return []
+    return [f"There was no image to train on of {', '.join(absent)}: --limit leaves too few."]
 
 
 def _write(

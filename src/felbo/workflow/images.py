@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -108,8 +109,7 @@ class FolderImages:
 
     def classes(self) -> list[str]:
         """Return the names of the folders that hold images; hidden ones are no classes."""
-        folders = [part for part in self.path.iterdir() if part.is_dir() and not _hidden(part.name)]
-        found = sorted(part.name for part in folders if _files(part))
+        found = sorted(part.name for part in self._folders() if _files(part))
         if not found:
             raise InputError(
                 f"{self.path} must hold a folder of images for each class; found none. Images end "
@@ -139,16 +139,31 @@ class FolderImages:
         """Return nothing: a folder has no test split."""
 
     def notes(self) -> list[str]:
-        """Return how many images lie elsewhere than in the folder of a class."""
+        """Return what was not used: images elsewhere, other files, and folders without images."""
+        found = []
         files = _files(self.path, deep=True)
         depths = [len(file.relative_to(self.path).parts) for file in files]
         beside, below = depths.count(1), sum(depth > 2 for depth in depths)
-        if not beside + below:
-            return []
-        return [
-            f"Images of {self.path} that were not used: {beside} beside the folders of the classes "
-            f"and {below} in folders below them. Each belongs into the folder of its class itself."
-        ]
+        if beside + below:
+            found.append(
+                f"Images of {self.path} that were not used: {beside} beside the folders of the "
+                f"classes and {below} in folders below them. Each belongs into the folder of its "
+                "class itself."
+            )
+        folders = self._folders()
+        if empty := [part.name for part in folders if not _files(part, deep=True)]:
+            found.append(f"Folders without images are no classes: {', '.join(sorted(empty))}.")
+        others = Counter(suffix for part in folders for suffix in _other_suffixes(part))
+        if others:
+            shown = ", ".join(f"{count} {suffix}" for suffix, count in sorted(others.items()))
+            found.append(
+                f"Files of {self.path} whose names are not those of images were not used: {shown}."
+            )
+        return found
+
+    def _folders(self) -> list[Path]:
+        """Return the folders that are not hidden."""
+        return [part for part in self.path.iterdir() if part.is_dir() and not _hidden(part.name)]
 
 
 def image_chunks(folder: Path, size: int, channels: int) -> Iterator[tuple[list[str], Tensor]]:
@@ -205,13 +220,17 @@ def _turn_upright(image: Any) -> None:
 
 
 def _of_bytes(image: Any, path: Path) -> Any:
-    """Return an image with 8 bits per channel; 16 are scaled."""
+    """Return an image with 8 bits per channel; 12 and 16 are scaled."""
     from PIL import Image
 
+    if image.mode == "La":  # grey times its opacity, which Pillow converts to LA alone
+        return image.convert("LA")
     # Pillow holds 16 bits of PGM, and of PNG before its version 11, in 32.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
         values = np.asarray(image).astype(np.uint32)
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+        white, inverted = _white(image)
+        scaled = ((255 * values + white // 2) // white).astype(np.uint8)
+        return Image.fromarray(255 - scaled if inverted else scaled)
     if image.mode in ("I", "F"):
         kind = "floating-point numbers" if image.mode == "F" else "signed or 32-bit whole numbers"
         raise InputError(
@@ -219,6 +238,17 @@ def _of_bytes(image: Any, path: Path) -> Any:
             "with 8 or 16 bits per channel."
         )
     return image
+
+
+def _white(image: Any) -> tuple[int, bool]:
+    """Return the largest value of an image with 16 bits per pixel in memory, and if it is black.
+
+    A TIFF may have 12 bits per pixel, and 0 may be white; Pillow looks after neither.
+    """
+    if image.format != "TIFF":
+        return 65535, False
+    bits, photometric = image.tag_v2.get(258, (16,)), image.tag_v2.get(262, 1)
+    return 2 ** bits[0] - 1, photometric == 0
 
 
 def _on_white(image: Any) -> Any:
@@ -238,6 +268,13 @@ def _files(folder: Path, deep: bool = False) -> list[Path]:
     found = folder.rglob("*") if deep else folder.glob("*")
     images = (path for path in found if path.suffix.lower() in SUFFIXES and path.is_file())
     return sorted(path for path in images if not _hidden(*path.relative_to(folder).parts))
+
+
+def _other_suffixes(folder: Path) -> list[str]:
+    """Return how the names of files in a folder end that are not those of images."""
+    files = (path for path in folder.iterdir() if path.is_file() and not _hidden(path.name))
+    suffixes = (path.suffix.lower() for path in files)
+    return [suffix or "without a suffix" for suffix in suffixes if suffix not in SUFFIXES]
 
 
 def _hidden(*names: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ Frame = Any
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*CSV_SUFFIXES, ".parquet", ".npz")
 CHUNK = 8192
-ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]|\s*$)")
+# Such as 2024-05-31, 31.05.2024 or 5/31/2024, perhaps with a time.
+DATE = re.compile(r"\s*(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([T ]|\s*$)")
 
 
 @dataclass(frozen=True)
@@ -71,21 +73,45 @@ class TableFile:
         """Return the names of the columns."""
         if self.kind == "csv":
             return self._csv.columns()
-        return parquet_columns(self.path) if self.kind == "parquet" else npz_columns(self.path)
+        if self.kind == "parquet":
+            return parquet_columns(self.path)
+        return [name for names in npz_columns(self.path).values() for name in names]
 
-    def read(self, target: str | None = None) -> Frame:
+    def read(self, target: str | None = None, drop: Sequence[str] = ()) -> Frame:
         """Return the whole table with at least one row: numbers as float64, all else as text.
 
+        The index counts the rows from 1.
+
         Args:
-            target: a column of a CSV file that is text as it is written: '010' is not 10.
+            target: a column of labels, which is text: '010' is not 10.
+            drop: columns to leave out, whatever they hold; of an NPZ file also whole arrays.
         """
+        dropped = self._dropped(target, drop)
+        wanted = [name for name in self.columns() if name not in dropped]
+        literal = [] if target is None else [target]
         if self.kind == "csv":
-            frame = self._csv.read([name for name in self.columns() if name == target])
+            frame = self._csv.read(literal, dropped)
         else:
-            frame = pd.concat(list(self._raw(self.columns(), CHUNK)), ignore_index=True)
+            frame = pd.concat(list(self._raw(wanted, CHUNK)), ignore_index=True)
         if frame.empty:
             raise InputError(f"{self.path} has names of columns, but no rows.")
-        return typed(frame, self.path)
+        return _numbered(typed(frame, self.path, literal=literal), 1)
+
+    def _dropped(self, target: str | None, drop: Sequence[str]) -> set[str]:
+        """Return the columns to leave out; raise if they, or the target, are not there."""
+        there = self.columns()
+        arrays = npz_columns(self.path) if self.kind == "npz" else {}
+        asked = (*drop, *([] if target is None else [target]))
+        unknown = [n for n in asked if n not in there and (n == target or n not in arrays)]
+        if unknown:
+            raise InputError(
+                f"There is no column {', '.join(map(repr, unknown))}; the columns are "
+                f"{', '.join(map(repr, there[:30]))}{' …' if len(there) > 30 else ''}."
+            )
+        dropped = {column for name in drop for column in arrays.get(name, [name])}
+        if target in dropped:
+            raise InputError(f"{target!r} is the target, and cannot be left out with --drop.")
+        return dropped
 
     def chunks(
         self,
@@ -95,6 +121,8 @@ class TableFile:
         target: str | None = None,
     ) -> Iterator[Frame]:
         """Yield some columns, some rows at a time, of the types that they had in training.
+
+        The index counts the rows of the file from 1.
 
         Args:
             wanted: names of the columns.
@@ -108,12 +136,12 @@ class TableFile:
         else:
             raw = self._raw(list(wanted), rows)
             chunks = (typed(chunk, self.path, numbers) for chunk in raw)
-        empty = True
+        done = 0
         for chunk in chunks:
             if len(chunk):
-                empty = False
-                yield chunk
-        if empty:
+                yield _numbered(chunk, done + 1)
+                done += len(chunk)
+        if not done:
             raise InputError(f"{self.path} has no rows: there is nothing to predict.")
 
     def copies(self, wanted: Sequence[str], rows: int = CHUNK) -> Iterator[Frame]:
@@ -137,7 +165,17 @@ class TableFile:
         return read(self.path, wanted, rows)
 
 
-def typed(frame: Frame, path: Path, numbers: Collection[str] | None = None) -> Frame:
+def _numbered(frame: Frame, start: int) -> Frame:
+    """Return a table whose index counts the rows, for messages."""
+    return frame.set_axis(pd.RangeIndex(start, start + len(frame)), axis=0)
+
+
+def typed(
+    frame: Frame,
+    path: Path,
+    numbers: Collection[str] | None = None,
+    literal: Collection[str] = (),
+) -> Frame:
     """Return a table whose columns are float64 or text, ``None`` where text is missing.
 
     Args:
@@ -145,18 +183,26 @@ def typed(frame: Frame, path: Path, numbers: Collection[str] | None = None) -> F
         path: where it comes from, for messages.
         numbers: columns that must hold numbers, all others being text; ``None`` lets their types
             decide.
+        literal: columns of labels: whole numbers too are text, and none too large to be exact.
     """
     columns = {}
     for name in frame.columns:
         values = frame[name]
-        if values.dtype.kind == "O" and values.map(_is_decimal).all():
+        exact = name in literal and values.dtype.kind != "f"
+        if values.dtype.kind == "O" and not exact and values.map(_is_number).all():
             values = values.astype("float64")
+        if values.dtype.kind == "c" or (values.dtype.kind == "O" and values.map(_is_nested).any()):
+            raise InputError(
+                f"{path}: column {name!r} holds lists, records or complex numbers. Make a column "
+                "of each of their parts, or leave it out with --drop."
+            )
         if values.dtype.kind in "mM" or (values.dtype.kind == "O" and _are_dates(values)):
             raise InputError(
                 f"{path}: column {name!r} holds dates or times. Turn them into numbers, such as "
                 "days since a first one, or leave them out with --drop."
             )
         as_number = values.dtype.kind in "fiu" if numbers is None else name in numbers
+        as_number = as_number and not exact
         columns[name] = _numbers(values, name, path) if as_number else _text(values)
     return pd.DataFrame(columns, index=frame.index)
 
@@ -180,14 +226,19 @@ def _word(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _is_decimal(value: Any) -> bool:
-    return value is None or isinstance(value, Decimal)
+def _is_number(value: Any) -> bool:
+    """Return whether a value is missing, decimal or whole, as beside missing ones in Parquet."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return value is None or whole or isinstance(value, Decimal)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | tuple | dict | np.ndarray)
 
 
 def _are_dates(values: Any) -> bool:
-    """Return whether all values that are there are dates, or text such as 2024-05-31."""
+    """Return whether all values that are there are dates, or text that says one."""
     there = values.dropna()
     return bool(len(there)) and all(
-        isinstance(value, date) or (isinstance(value, str) and ISO_DATE.match(value))
-        for value in there
+        isinstance(value, date) or (isinstance(value, str) and DATE.match(value)) for value in there
     )

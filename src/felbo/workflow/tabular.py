@@ -30,6 +30,8 @@ from felbo.workflow.targets import check_classes, split_rows, split_target
 
 # Values of a row that an example shows.
 SHOWN_VALUES = 40
+# A column of text with fewer values that are no numbers was probably meant to hold numbers.
+MOST_WORDS = 0.1
 # How far rows from elsewhere are moved, in standard deviations of each number.
 FAR = 5.0
 
@@ -60,7 +62,7 @@ def train_table(
         verbose: whether to show a progress bar.
     """
     started = time.monotonic()
-    X, y, unlabelled = split_target(file.read(target), target, drop)
+    X, y, unlabelled = split_target(file.read(target, drop), target)
     check_classes(y, target)
     kept, held_out = split_rows(y, test_fraction, seed)
     classifier = FunctionSpaceClassifier(random_state=seed, verbose=verbose, **settings)
@@ -73,7 +75,7 @@ def train_table(
         num_data=len(kept),
         settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **_used(classifier)},
         history=_history(classifier),
-        notes=_notes(X.iloc[kept], unlabelled),
+        notes=_notes(X.iloc[kept], unlabelled, _almost_numbers(X)) + _of_training(classifier),
     )
     save(classifier, folder / MODEL)
     if len(held_out):
@@ -105,7 +107,7 @@ def evaluate_rows(
         learner.predictions(X),
         labels,
         {key: learner.predictions(rows) for key, rows in elsewhere.items()},
-        lambda row: {"row": int(X.index[row]) + 1, "values": _values(X.iloc[row])},
+        lambda row: {"row": int(X.index[row]), "values": _values(X.iloc[row])},
         seed,
     )
 
@@ -125,7 +127,7 @@ def evaluate_file(
     assert run.target is not None
     wanted = [*names_of(classifier), run.target]
     rows = _concat(file, wanted, numbers_of(classifier), run.target)
-    X, y, unlabelled = split_target(rows, run.target, [])
+    X, y, unlabelled = split_target(rows, run.target)
     known = np.array(run.classes)
     # Codes such as 010 may be all numbers here by chance.
     y = y if _whole(run) else rows.loc[X.index, run.target].to_numpy(str)
@@ -141,7 +143,7 @@ def evaluate_file(
         for key, other in ood.items()
     }
     if unlabelled:
-        note(f"{unlabelled} rows without a label were left out.")
+        note(_left_out(unlabelled))
     return evaluate_rows(name, classifier, X, labels, elsewhere, run.settings["seed"])
 
 
@@ -199,7 +201,7 @@ def numbers_of(classifier: FunctionSpaceClassifier) -> list[str]:
 
 
 def _concat(file: TableFile, wanted: list[str], numbers: Any, target: str | None = None) -> Any:
-    return pd.concat(list(file.chunks(wanted, numbers, target=target)), ignore_index=True)
+    return pd.concat(list(file.chunks(wanted, numbers, target=target)))
 
 
 def _whole(run: Run) -> bool:
@@ -220,10 +222,10 @@ def _history(classifier: FunctionSpaceClassifier) -> dict[str, list[float]]:
     return history if scores is None else history | {"validation": [float(s) for s in scores]}
 
 
-def _notes(X: Any, unlabelled: int) -> list[str]:
+def _notes(X: Any, unlabelled: int, odd: dict[str, str]) -> list[str]:
     notes = []
     if unlabelled:
-        notes.append(f"{unlabelled} rows without a label were left out.")
+        notes.append(_left_out(unlabelled))
     if "" in X.columns:
         notes.append(
             "A column without a name counts as a feature. If it holds row numbers, leave it out "
@@ -233,6 +235,12 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     if constant:
         notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")
     text = [name for name in X.columns if X[name].dtype == object]
+    for name, word in odd.items():
+        notes.append(
+            f"Column {name!r} holds numbers but for a few values such as {word!r}, so that each of "
+            "its values is a category. Leave such cells empty where a value is missing."
+        )
+    text = [name for name in text if name not in odd]
     names = [str(name) for name in text if X[name].nunique() > max(20, 0.5 * X[name].count())]
     if names:
         notes.append(
@@ -243,6 +251,36 @@ def _notes(X: Any, unlabelled: int) -> list[str]:
     if missing:
         notes.append(f"{missing} of {len(X)} training rows have missing values.")
     return notes
+
+
+def _left_out(unlabelled: int) -> str:
+    rows = (
+        "1 row without a label was"
+        if unlabelled == 1
+        else f"{unlabelled} rows without a label were"
+    )
+    return f"{rows} left out."
+
+
+def _almost_numbers(X: Any) -> dict[str, str]:
+    """Return the columns of text whose values are numbers but for a few, and one of those."""
+    found = {}
+    for name in (name for name in X.columns if X[name].dtype == object):
+        there = X[name].dropna()
+        words = there[pd.to_numeric(there, errors="coerce").isna()]
+        if 0 < len(words) <= MOST_WORDS * len(there):
+            found[str(name)] = str(words.iloc[0])
+    return found
+
+
+def _of_training(classifier: FunctionSpaceClassifier) -> list[str]:
+    """Return what a user should know about the training."""
+    if not classifier.early_stopping or "validation_scores_" in vars(classifier):
+        return []
+    return [
+        "Too few rows to hold some out for early stopping: trained for all "
+        f"{classifier.epochs} epochs."
+    ]
 
 
 def _values(row: Any) -> dict[str, Any]:

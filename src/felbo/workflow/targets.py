@@ -19,24 +19,16 @@ LARGEST = 2**53
 MOST_CLASSES = 0.5
 
 
-def split_target(frame: Any, target: str, drop: list[str]) -> tuple[Any, Array, int]:
+def split_target(frame: Any, target: str) -> tuple[Any, Array, int]:
     """Return features, labels and the number of rows that were left out for want of a label.
 
     Args:
         frame: a DataFrame of numbers and text.
         target: name of the column of labels.
-        drop: names of columns to leave out.
     """
-    names = list(frame.columns)
-    unknown = [name for name in (target, *drop) if name not in names]
-    if unknown:
-        raise InputError(
-            f"There is no column {', '.join(map(repr, unknown))}; the columns are "
-            f"{', '.join(map(repr, names[:30]))}{' …' if len(names) > 30 else ''}."
-        )
     known = frame[target].notna()
     rows = frame[known]
-    features = rows.drop(columns=[target, *drop])
+    features = rows.drop(columns=[target])
     if not features.shape[1]:
         raise InputError(f"There is no column to learn from besides the target {target!r}.")
     return features, checked_labels(rows[target].to_numpy(), target), int((~known).sum())
