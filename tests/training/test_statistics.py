@@ -36,10 +36,14 @@ def test_statistics_after_a_forward_pass_are_put_back() -> None:
 
 
 def test_copies_do_not_follow_the_model() -> None:
-    model = nn.BatchNorm1d(2)  # one buffer of each kind
-    copies = RunningStatistics(model).copy()
+    model = nn.BatchNorm1d(2)
+    statistics = RunningStatistics(model)
+    copies = statistics.copy()
     model.running_mean.fill_(7.0)
-    assert not any((copy == 7.0).any() for copy in copies)
+    model.num_batches_tracked.fill_(7)
+    statistics.put_back(copies)
+    assert model.running_mean.tolist() == [0.0, 0.0]
+    assert model.num_batches_tracked == 0
 
 
 def test_layers_in_evaluation_mode_and_without_statistics_have_none() -> None:

@@ -21,8 +21,8 @@ class RunningStatistics:
     def __init__(self, model: nn.Module) -> None:
         norms = [p for p in model.modules() if isinstance(p, NORMALISATION) and p.training]
         self.buffers = [buffer for norm in norms for buffer in norm.buffers(recurse=False)]
-        # Views of the buffers, by kind: copying those of a kind is one call instead of many.
-        views = sorted((b.view(-1) if b.is_contiguous() else b for b in self.buffers), key=_kind)
+        # Their bytes, so that all of them are copied by one call whatever their dtypes are.
+        views = sorted(map(_bytes, self.buffers), key=_kind)
         self._views = [list(group) for _, group in groupby(views, key=_kind)]
 
     def copy(self) -> list[Tensor]:
@@ -35,6 +35,11 @@ class RunningStatistics:
         for group, copies in zip(self._views, values, strict=True):
             for view, copy in zip(group, torch.split(copies, [len(v) for v in group]), strict=True):
                 view.copy_(copy)
+
+
+def _bytes(buffer: Tensor) -> Tensor:
+    """Return a view of a buffer as bytes, or the buffer itself if it is not contiguous."""
+    return buffer.view(-1).view(torch.uint8) if buffer.is_contiguous() else buffer
 
 
 def _kind(view: Tensor) -> str:
