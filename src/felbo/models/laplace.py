@@ -137,8 +137,7 @@ class SubnetworkLaplace(StochasticClassifier):
         noise = torch.randn(
             samples, len(self.indices), dtype=self.scale.dtype, device=self.scale.device
         )
-        alone = nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE
-        with alone, self._without_autocast():
+        with self._without_autocast():
             draws: Tensor = vmap(lambda step: self.linearised(x, step))(noise @ self.scale.T)
         return self.checked(draws)
 
@@ -152,7 +151,9 @@ class SubnetworkLaplace(StochasticClassifier):
         def network(moved: dict[str, Tensor]) -> Tensor:
             return self.run_network(with_weights(self.network, moved), x)
 
-        with sdpa_kernel(SDPBackend.MATH):  # the only backend with forward-mode differentiation
+        alone = nullcontext() if torch.compiler.is_compiling() else _FORWARD_MODE
+        # The only backend with forward-mode differentiation.
+        with alone, sdpa_kernel(SDPBackend.MATH):
             logits, change = jvp(network, (weights,), (tangents,))[:2]
         return torch.add(logits, change)
 
