@@ -112,6 +112,12 @@ def test_a_mosaic_of_a_single_image_is_made_with_itself_upside_down():
     assert original.sum() == turned.sum() == 8
 
 
+def test_no_image_is_rolled_by_nothing():
+    x = torch.arange(12.0).view(1, 1, 4, 3).expand(2000, -1, -1, -1)
+    for max_shift in (None, 1, 4):  # by 4 rows and by 3 columns, an image is where it was
+        assert not (Rolled(max_shift)(x) == x).flatten(1).all(1).any()
+
+
 @pytest.mark.parametrize(("build", "value"), [(Mosaic, 1), (Rolled, 0)])
 def test_settings_without_effect_are_refused(build, value):
     with pytest.raises(ValueError, match=f"at least .*, got {value}"):

@@ -14,6 +14,8 @@ from felbo.measurement.itemwise import ImageSet
 class Rolled(ImageSet):
     """Each image rolled by random numbers of pixels down and across, as by ``torch.roll``.
 
+    No image stays where it is: it would be a point of the data.
+
     Args:
         max_shift: largest shift in pixels, in either direction and for both axes; ``None`` is a
             third of the height for rows and a third of the width for columns.
@@ -38,15 +40,21 @@ class Rolled(ImageSet):
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return rolled images ``[S, C, H, W]``."""
         height, width = x.shape[-2:]
-        down, right = (self._source(size, x, len(rows)) for size in (height, width))
-        index = down[:, :, None] * width + right[:, None, :]
+        down, right = (self._shifts(size, x, len(rows)) for size in (height, width))
+        right = torch.where((down % height == 0) & (right % width == 0), 1, right)
+        above, left = _sources(height, down), _sources(width, right)
+        index = above[:, :, None] * width + left[:, None, :]
         return _moved(x.index_select(0, rows), index.flatten(1))
 
-    def _source(self, size: int, x: Tensor, count: int) -> Tensor:
-        """Draw the source index of each position along an axis, ``[S, size]``."""
+    def _shifts(self, size: int, x: Tensor, count: int) -> Tensor:
+        """Draw shifts along an axis of a length, ``[S, 1]``."""
         largest = size // 3 if self.max_shift is None else self.max_shift
-        shift = integers(-largest, largest, (count, 1), x, self.generator)
-        return (torch.arange(size, device=x.device) - shift) % size
+        return integers(-largest, largest, (count, 1), x, self.generator)
+
+
+def _sources(size: int, shifts: Tensor) -> Tensor:
+    """Return the index that each position along an axis is taken from, ``[S, size]``."""
+    return (torch.arange(size, device=shifts.device) - shifts) % size
 
 
 class ShuffledPatches(ImageSet):
