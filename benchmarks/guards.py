@@ -24,8 +24,8 @@ from felbo.training import Checkpoint, Training, epochs
 from felbo.training.step import Step
 
 BATCH, BATCHES = 256, 100
-# Two trainings of the same kind differ by up to 2 % for as long as they live, by where their
-# tensors lie in memory: several of each kind are compared.
+# Two trainings of the same kind differ for as long as they live, by where their tensors lie in
+# memory: several of each kind are compared.
 PAIRS = 6
 
 

@@ -19,6 +19,7 @@ from felbo.inputs import (
     logits_of,
     map_tensors,
     run,
+    run_on_copy,
     split_labels,
     tensors,
 )
@@ -187,3 +188,10 @@ def test_errors_of_a_forward_pass_say_if_the_dtypes_differ():
 def test_labels_of_another_shape_are_refused_with_what_mends_them(shape, advice):
     with pytest.raises(ValueError, match=advice):
         check_one_label_each(torch.zeros(shape), 4)
+
+
+def test_inputs_that_become_nan_are_overwritten():
+    x = torch.tensor([[1.0, float("nan")], [2.0, 3.0]])
+    assert run_on_copy(lambda x: x * 2.0, x)[1]
+    assert not run_on_copy(lambda x: x.mul_(float("nan")), x)[1]
+    assert x[1].tolist() == [2.0, 3.0]

@@ -133,7 +133,9 @@ def run_on_copy(network: Callable[..., Any], x: Inputs) -> tuple[Tensor, bool]:
     logits = run(network, own)
     try:
         pairs = zip(tensors(own), tensors(x), strict=True)
-        return logits, all(bool(((a == b) | (a != a)).all()) for a, b in pairs)
+        # NaN where there was NaN is no change.
+        same = (((a == b) | ((a != a) & (b != b))).all() for a, b in pairs)
+        return logits, all(map(bool, same))
     except RuntimeError:
         return logits, False
 
