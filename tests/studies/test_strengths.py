@@ -27,3 +27,8 @@ def test_a_cell_has_every_strength_and_its_price():
     assert value["nats", 0.0] == value["points", 0.0] == 0.0
     lost = value["log_likelihood", 0.0] - value["log_likelihood", 0.03]
     assert value["nats", 0.03] == pytest.approx(lost)
+
+
+def test_coloured_images_have_a_convolutional_network():
+    model = strengths.model_of("CIFAR-10", torch.zeros(1), 10)
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (1, 2, 10)

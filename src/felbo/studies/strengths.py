@@ -27,13 +27,20 @@ LABELS = {
     "points": "accuracy lost (%)",
     "auroc": "AUROC of points elsewhere",
 }
-IMAGES = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
+IMAGES = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist", "CIFAR-10": "cifar10"}
 TABLES: dict[str, Callable[..., Any]] = {
     "breast cancer": datasets.load_breast_cancer,
     "wine": datasets.load_wine,
     "iris": datasets.load_iris,
 }
-MODELS = {**dict.fromkeys(IMAGES, 10.0), "digits": 1.0, **dict.fromkeys(TABLES, 1.0)}
+# Data sets, each with the cost of its sweep relative to the cheapest.
+MODELS = {
+    "MNIST": 10.0,
+    "Fashion-MNIST": 10.0,
+    "CIFAR-10": 200.0,
+    "digits": 1.0,
+    **dict.fromkeys(TABLES, 1.0),
+}
 
 
 def data_of(name: str, size: int) -> tuple[Tensor, Tensor]:
@@ -51,6 +58,9 @@ def data_of(name: str, size: int) -> tuple[Tensor, Tensor]:
 
 def model_of(name: str, x: Tensor, classes: int) -> felbo.StochasticClassifier:
     """Make the untrained model of a set: MAP for images, five members for a table."""
+    if name == "CIFAR-10":
+        network = felbo.networks.compact(classes, width=16)
+        return felbo.MAP(network.to(memory_format=torch.channels_last))
     if name in IMAGES:
         return build("MAP", "glorot", "hidden")
     if name == "digits":
@@ -127,5 +137,5 @@ STUDY = Study(
     run=run,
     draw=draw,
     claims=claims,
-    data=("mnist", "fashion-mnist"),
+    data=tuple(IMAGES.values()),
 )
