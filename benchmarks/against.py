@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     rounds: int
 
 
-def step(model: nn.Module, classes: int, shape: tuple[int, ...]) -> Callable[[], None]:
+def step(model: Any, classes: int, shape: tuple[int, ...]) -> Callable[[], None]:
     """Return one step of the bound with Adam on made-up data, through names that do not change."""
     import felbo
 
@@ -114,6 +114,7 @@ class Tree:
         self.read()
 
     def close(self) -> None:
+        """End the process."""
         self.process.communicate()
 
 
