@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
@@ -98,6 +99,7 @@ class StochasticClassifier(nn.Module, ABC):
         """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
+        refuse_booleans(num_samples=samples)
         if samples < 1 or samples % 1:
             raise SettingError(f"num_samples must be a whole number of at least 1, got {samples}.")
         return int(samples)
