@@ -67,6 +67,12 @@ def check_trainable(model: nn.Module) -> None:
         raise StateError(
             "Training needs gradients: call fit outside torch.no_grad() and torch.inference_mode()."
         )
+    for name, parameter in model.named_parameters():
+        if parameter.is_inference():
+            raise StateError(
+                f"The parameter {name!r} was made in torch.inference_mode(), and torch has no "
+                "gradients for it: build the model outside."
+            )
 
 
 def check_accumulation(accumulate: int, objective: Objective, batches: Batches) -> None:
