@@ -14,6 +14,7 @@ from felbo.inputs import (
     batch_size,
     check_logits,
     check_one_label_each,
+    cloned,
     concatenate,
     explained,
     logits_of,
@@ -49,6 +50,17 @@ def test_map_keeps_the_structure(structure):
     assert isinstance(doubled, dict) == isinstance(x, dict)
     for found, part in zip(tensors(doubled), expected, strict=True):
         assert torch.equal(found, 2 * part)
+
+
+@every_structure
+def test_clones_share_no_memory(structure):
+    x, expected = STRUCTURES[structure]
+    before = [part.clone() for part in expected]
+    for found, part in zip(tensors(cloned(x)), before, strict=True):
+        assert torch.equal(found, part)
+        found.add_(1.0)
+    for part, old in zip(expected, before, strict=True):
+        assert torch.equal(part, old)
 
 
 @every_structure

@@ -52,6 +52,19 @@ def map_tensors(function: Callable[[Tensor], Tensor], x: Inputs) -> Inputs:
     return next(tensors(x))  # raises TypeError
 
 
+def cloned(x: Inputs) -> Inputs:
+    """Return a copy of the inputs, for a function that may write into them.
+
+    Example:
+        >>> import torch
+        >>> x = {"a": torch.zeros(2)}
+        >>> copy = cloned(x)
+        >>> copy["a"].add_(1.0), x["a"]
+        (tensor([1., 1.]), tensor([0., 0.]))
+    """
+    return map_tensors(Tensor.clone, x)
+
+
 def batch_size(x: Inputs) -> int:
     """Return B, the number of items, which must be the same for all tensors."""
     if isinstance(x, Tensor) and x.dim():
@@ -129,7 +142,7 @@ def run_on_copy(network: Callable[..., Any], x: Inputs) -> tuple[Tensor, bool]:
         >>> run_on_copy(lambda x: x.mul_(3.0), x)[1], run_on_copy(lambda x: x * 3.0, x)[1]
         (False, True)
     """
-    own = map_tensors(Tensor.clone, x)
+    own = cloned(x)
     logits = run(network, own)
     try:
         pairs = zip(tensors(own), tensors(x), strict=True)

@@ -87,6 +87,28 @@ def correlated(draws, items=3, classes=4, dtype=torch.float64):
     return shared + torch.linspace(0.0, 2.0, items)[:, None] * torch.randn(draws, items, classes)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("draws", [1, 2, 10])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_draws_that_nearly_agree_and_a_billion_data(classes, draws, dtype):
+    generator = torch.Generator().manual_seed(classes)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    # Those of precision 1e9 differ by 3e-5.
+    apart = 10 ** torch.linspace(-7, 0, 400, dtype=torch.float64)[:, None]
+    scale = torch.tensor([0.0, 1.0, 10.0, 30.0], dtype=torch.float64).repeat(100)[:, None]
+    logits = (scale * normal(1, 400, classes) + apart * normal(draws, 400, classes)).to(dtype)
+    for beta in (1e-3, 1.0, 1e4):
+        arguments = torch.full((classes,), beta, dtype=torch.float64), 1e9
+        value, gradient = value_and_gradient(fused.function_space_kl, logits, *arguments)
+        expected = value_and_gradient(plain, logits.double(), *arguments)
+        assert_agree((value, gradient), expected, *arguments)
+        # In nats, but for the rounding of a value in float32.
+        assert ((value - expected[0]).abs() <= 1e-3 + 1e-7 * expected[0].abs()).all()
+
+
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_second_derivatives_are_those_of_the_plain_form(draws):
     logits, beta = correlated(draws), torch.tensor([0.5, 1.0, 2.0, 3.0], dtype=torch.float64)

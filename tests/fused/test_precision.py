@@ -4,7 +4,9 @@ import mpmath
 import pytest
 import torch
 
+from felbo import dirichlet
 from felbo.dirichlet.precision import solve
+from felbo.fused.draws import blocks, divergence
 from felbo.fused.precision import h, precision
 
 POINTS = [10.0**e * c for e in range(-12, 10) for c in (1.0, 2.2, 4.7)]
@@ -37,3 +39,22 @@ def test_precision_is_the_maximiser(classes, concentration):
             assert found[0] == upper
             exchanged = precision(mean.T.contiguous(), spread, *bracket, axis=-2)
             torch.testing.assert_close(exchanged, found)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("draws", [2, 3, 10])
+def test_fit_of_draws_that_nearly_agree(classes, draws):
+    torch.manual_seed(classes)
+    apart = 10 ** torch.linspace(-6, -3, 1000)[:, None]
+    logits = 3 * torch.randn(1, 1000, classes) + apart * torch.randn(draws, 1000, classes)
+    (block,) = blocks(logits, torch.ones(classes).double())
+    found = divergence(block, 1e9, 1e-4).alpha.sum(block.axis)
+    f = dirichlet.smooth(logits.double().softmax(-1))
+    exact = dirichlet.fit(f, max_precision=1e9).precision
+    inside = (exact > 1e8) & (exact < 1e9)
+    assert inside.sum() > 50
+    assert ((found / exact - 1).abs() < 3e-5).all()
+    # Draws of float32 are other draws.
+    rounded = dirichlet.fit(f.float(), max_precision=1e9).precision.double()
+    assert ((rounded / exact - 1).abs() < 1e-7 * exact.sqrt() + 1e-4).all()
+    assert ((rounded / exact - 1).abs() > 3e-5)[inside].any()

@@ -19,6 +19,7 @@ from felbo.models import (
     Rank1,
     unwrap,
 )
+from felbo.models.base import refuse_probabilities
 from felbo.networks import mlp
 
 from .kinds import KINDS, NETWORKS, X, build
@@ -191,6 +192,29 @@ class Counts(nn.Linear):
 
     def forward(self, x):
         return torch.nn.functional.one_hot(super().forward(x).argmax(-1), 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("back", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_probabilities_of_low_precision_are_refused_after_a_conversion(dtype, back, classes):
+    logits = 3 * torch.randn(32, classes, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(SettingError, match="are probabilities"):
+        refuse_probabilities(logits.to(dtype).softmax(-1).to(back), "a network")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_logits_of_low_precision_that_happen_to_sum_to_one_are_not_refused(dtype):
+    generator = torch.Generator().manual_seed(0)
+    # After ReLU, some of them within the rounding of one; and rows that hardly differ.
+    for scale in (0.01, 0.3, 1.0, 3.0):
+        rows = (scale * torch.randn(20_000, 4, generator=generator)).relu().to(dtype).float()
+        near = rows[(rows.sum(-1) - 1).abs() < 0.008]
+        for few in (*rows.split(8)[:500], *near.split(3)[:500]):
+            refuse_probabilities(few, "a network")
+    equal = torch.tensor([0.5, 0.25, 0.25]).expand(100, 3)
+    hardly = equal + 0.002 * torch.randn(100, 3, generator=generator)
+    refuse_probabilities(hardly.to(dtype).float(), "a network")
 
 
 def test_integers_are_no_probabilities():

@@ -143,6 +143,8 @@ def whole_cell(tmp_path):
         lambda text: text.replace("observations", "obs"),
         lambda text: text.replace("[[", "[[[1], "),
         lambda text: text.replace('[["m", 0.5, 0.0]]', "[]"),
+        lambda text: text.replace('[["m", 0.5, 0.0]]', '[["m", 0.5, 0.0], ["m", 0.5, 0.0]]'),
+        lambda text: text.replace('[["m", 0.5, 0.0]]', '[["m", 1, 0.0], ["m", 1.0, 7.0]]'),
         lambda text: text.replace("0.5", "null"),
         lambda text: text.replace('["m"', "[7"),
         lambda text: text.replace("0.5", '"left"'),
@@ -155,6 +157,13 @@ def test_a_damaged_file_is_named(tmp_path, damage):
     cell.path.write_text(damage(cell.path.read_text()))
     with pytest.raises(DamagedCellError, match=r"costly-90-0\.json is damaged \("):
         read_cell(cell)
+
+
+def test_a_study_that_measures_a_value_twice_leaves_nothing(tmp_path):
+    study = make_study({}, lambda *_: [Observation("m", 1, 0.0), Observation("m", 1.0, 2.0)])
+    with pytest.raises(ValueError, match=r"'m' at 1\.0 is there 2 times"):
+        run_cell(study, listed(study, tmp_path)[0])
+    assert list(tmp_path.rglob("*.json")) == []
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path):

@@ -48,6 +48,10 @@ def test_nothing_to_train():
     for no_gradient in (torch.no_grad, torch.inference_mode):
         with no_gradient():
             refused(felbo.MAP(network()), data(), RuntimeError, "Training needs gradients")
+    with torch.inference_mode():
+        made_inside = felbo.MAP(network())
+    message = r"'network\.1\.weight' was made in torch\.inference_mode\(\).*build the model outside"
+    refused(made_inside, data(), felbo.errors.StateError, message)
 
 
 def test_optimisers_of_the_original_network():

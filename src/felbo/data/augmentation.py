@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError, ShapeError
 
 __all__ = ["random_crop", "random_crop_flip", "random_flip"]
@@ -59,6 +60,7 @@ def random_crop(
                   [0., 0.]]]])
     """
     _check(images)
+    refuse_booleans(padding=padding)
     if padding < 0:
         raise SettingError(f"Expected padding of at least 0 pixels, but got {padding}.")
     height, width = images.shape[-2:]

@@ -2,7 +2,8 @@
 
 A pickle from the network can import any function and call it; even numpy's own array type can be
 made to read foreign memory. So nothing is imported: the four names that a batch needs are mapped to
-stand-ins defined here, which accept an array of bytes, and every other name is refused.
+stand-ins defined here, which accept an array of bytes, and every other name is refused. What would
+take more memory or time than any batch is refused before it is loaded.
 """
 
 import io
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from felbo.data.errors import CorruptDataError
+from felbo.data.opcodes import check_opcodes
 
 __all__ = ["CifarBatch", "parse_cifar_batch"]
 
@@ -24,7 +26,9 @@ class _Dtype:
     """Stand-in for ``numpy.dtype``: stores the name, and ignores byte order and other state."""
 
     def __init__(self, name: object, *_: object) -> None:
-        self.name = name.decode() if isinstance(name, bytes) else str(name)
+        name = name.decode() if isinstance(name, bytes) else name
+        # The text of nested containers can be much longer than the file.
+        self.name = name if isinstance(name, str) else type(name).__name__
 
     def __setstate__(self, state: object) -> None:
         pass
@@ -88,9 +92,11 @@ def parse_cifar_batch(
 
     Raises:
         CorruptDataError: Not a pickle, a pickle that names anything but arrays of bytes (it is not
-            executed), or content that is not N rows of 3,072 bytes with N labels.
+            executed) or has opcodes that no batch needs, or content that is not N rows of 3,072
+            bytes with N labels.
     """
     try:
+        check_opcodes(pickled)
         content = _ArrayUnpickler(io.BytesIO(pickled), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can fail inside any opcode, with any exception
         raise CorruptDataError(

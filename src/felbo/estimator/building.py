@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
@@ -141,6 +142,7 @@ def make_optimizer(
     model: StochasticClassifier, learning_rate: float, weight_decay: float
 ) -> Optimizer:
     """Return Adam with L2 decay of the weights."""
+    refuse_booleans(learning_rate=learning_rate)
     if not 0.0 < learning_rate < math.inf:
         raise SettingError(f"learning_rate must be a positive number, got {learning_rate}.")
     check_weight("weight_decay", weight_decay)

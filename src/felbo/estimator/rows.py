@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 
 Batch = tuple[tuple[Tensor, Tensor], Tensor]
@@ -73,6 +74,7 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
         batch_size: rows per step at most; they are shared out evenly, so that no last batch is much
             smaller than the others. ``None`` takes all rows in each step.
     """
+    refuse_booleans(batch_size=batch_size)
     if batch_size is not None and batch_size < 1:
         raise SettingError(
             f"batch_size must be at least 1, or None for all rows; got {batch_size}."

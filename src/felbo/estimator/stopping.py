@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 import numpy as np
 import torch
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.estimator.rows import Rows
 from felbo.evaluation.predict import predict
@@ -74,6 +75,7 @@ def mean_bounds(
     Returns:
         The mean bound after each epoch.
     """
+    refuse_booleans(patience=patience)
     if patience < 1:
         raise SettingError(f"patience must be at least 1 epoch, got {patience}.")
     bounds: list[float] = []

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError, ShapeError
 
 PerChannel = float | Sequence[float] | Tensor
@@ -61,6 +62,7 @@ def ball_around(
         low: smallest valid value in the units of x.
         high: largest valid value.
     """
+    refuse_booleans(epsilon=epsilon)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise SettingError(f"epsilon must be finite and at least 0, got {epsilon}.")
     unit = 1 / _per_channel(1.0 if std is None else std, x, "std")

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, InputTypeError, SettingError
 from felbo.evaluation._ball import PerChannel, ball_around
 from felbo.models import StochasticClassifier
@@ -229,6 +230,7 @@ def _target(
             f"them; got shape {list(x.shape)} of {x.dtype}."
         )
     check_label_kind(y, len(x))
+    refuse_booleans(batch_size=batch_size)
     if batch_size < 1:
         raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
     # A clone, since labels created in inference mode cannot be used with autograd.
@@ -237,6 +239,7 @@ def _target(
 
 
 def _check_search(steps: int, step_size: float, restarts: int, epsilon: float) -> None:
+    refuse_booleans(steps=steps, step_size=step_size, restarts=restarts)
     if min(steps, restarts) < 1:
         raise SettingError(
             f"steps and restarts must be at least 1, got steps={steps}, restarts={restarts}."

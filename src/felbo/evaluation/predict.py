@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo import fused
+from felbo._numbers import refuse_booleans
 from felbo.dirichlet.validation import check_draws, check_simplex
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.evaluation.batches import input_batches
@@ -179,6 +180,7 @@ def _check_finite(probs: Tensor, before: int) -> None:
 
 
 def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
+    refuse_booleans(num_data=num_data, batch_size=batch_size, smoothing=smoothing)
     if batch_size < 1:
         raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
     if not 1 <= num_data < float("inf"):

@@ -30,7 +30,7 @@ def precision(mean: Tensor, spread: Tensor, lower: float, upper: float, axis: in
         axis: of the classes.
 
     Returns:
-        z ``[S]``, within 3e-5 of the maximiser (relative).
+        z ``[S]``, within 3e-5 of the maximiser (relative) for the mean and spread that are given.
     """
     classes = mean.shape[axis]
     # The total, one, is appended as a further class with a negative sign.

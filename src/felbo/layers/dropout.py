@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 
 MaskSharing = Literal["item", "draw"]
@@ -24,6 +25,7 @@ class ActiveDropout(nn.Module):
 
     def __init__(self, rate: float, mask: MaskSharing = "item", whole_maps: bool = False) -> None:
         super().__init__()
+        refuse_booleans(rate=rate)
         if not 0.0 <= rate < 1.0:
             raise SettingError(f"Dropout rate must lie in [0, 1), got {rate}.")
         if mask not in ("item", "draw"):

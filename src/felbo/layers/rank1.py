@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.layers.gaussian import gaussian_kl
 
@@ -74,6 +75,7 @@ class Rank1Layer(nn.Module):
         self, layer: nn.Module, members: int, rho: float = -3.0, batch: Batch | None = None
     ) -> None:
         super().__init__()
+        refuse_booleans(members=members, rho=rho)
         if members < 1:
             raise SettingError(f"A rank-1 layer needs at least 1 member, got {members}.")
         if isinstance(layer, nn.Linear):

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from felbo.inputs import map_tensors
+from felbo.inputs import cloned
 from felbo.layers.hooks import has_hooks
 
 
@@ -40,7 +40,7 @@ def _checkpointed(owner: nn.Module, function: Callable[..., Any], *args: Any, **
 
     def run(*args: Any, **kwargs: Any) -> Any:
         # On copies: a network that overwrites its input would recompute from the overwritten one.
-        return function(*map_tensors(Tensor.clone, args), **map_tensors(Tensor.clone, kwargs))
+        return function(*cloned(args), **cloned(kwargs))
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         return nullcontext(), _buffers_kept(owner)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from felbo.errors import InputTypeError
-from felbo.inputs import Inputs, map_tensors
+from felbo.inputs import Inputs, cloned
 from felbo.measurement.checks import checked_points
 from felbo.models import StochasticClassifier
 
@@ -83,7 +83,7 @@ class Augmented(MeasurementSet):
     def __call__(self, x: Inputs, comparison: Comparison | None = None) -> Inputs:
         """Return ``fn(x)``."""
         # A copy, since the function may change its argument in place.
-        return self.fn(map_tensors(Tensor.clone, x))
+        return self.fn(cloned(x))
 
 
 def points_of(

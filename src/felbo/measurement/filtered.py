@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.measurement.draws import integers, normal, uniform
 from felbo.measurement.itemwise import ImageSet
@@ -33,6 +34,7 @@ class PhaseNoise(ImageSet):
 
     def __init__(self, strength: float = 1.0, generator: torch.Generator | None = None) -> None:
         super().__init__(generator)
+        refuse_booleans(strength=strength)
         if not 0.0 < strength <= 1.0:
             raise SettingError(f"strength must lie in (0, 1], got {strength}.")
         self.strength = strength

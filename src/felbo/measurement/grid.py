@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.measurement.base import Comparison, MeasurementSet
@@ -34,6 +35,7 @@ class Grid(MeasurementSet):
     def __init__(
         self, bounds: Sequence[tuple[float, float]], step: float, max_points: int = 1_000_000
     ) -> None:
+        refuse_booleans(step=step, max_points=max_points)
         if not step > 0:
             raise SettingError(f"step must be positive, got {step}.")
         if not bounds:

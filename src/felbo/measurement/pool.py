@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors
 from felbo.measurement.base import Comparison, MeasurementSet
@@ -29,6 +30,7 @@ class Pool(MeasurementSet):
     def __init__(
         self, data: Inputs, size: int | None = None, generator: torch.Generator | None = None
     ) -> None:
+        refuse_booleans(size=size)
         available = batch_size(data)
         if available == 0:
             raise DataError("The pool is empty; pass at least one point.")

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.measurement.draws import integers, partners, permutations
 from felbo.measurement.itemwise import ImageSet
@@ -33,6 +34,7 @@ class Rolled(ImageSet):
         self, max_shift: int | None = None, generator: torch.Generator | None = None
     ) -> None:
         super().__init__(generator)
+        refuse_booleans(max_shift=max_shift)
         if max_shift is not None and max_shift < 1:
             raise SettingError(f"max_shift must be at least one pixel, got {max_shift}.")
         self.max_shift = max_shift
@@ -81,6 +83,7 @@ class ShuffledPatches(ImageSet):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(generator)
+        refuse_booleans(patch=patch)
         self.patch = (patch, patch) if isinstance(patch, int) else patch
         if self.patch is not None and min(self.patch) < 1:
             raise SettingError(f"patch must be at least one pixel, got {patch}.")

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.measurement.draws import integers, partners, uniform
 from felbo.measurement.itemwise import TableSet
@@ -118,6 +119,7 @@ class Box(TableSet):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(generator)
+        refuse_booleans(scale=scale)
         if not 0.0 < scale < math.inf:
             raise SettingError(f"scale must be positive, got {scale}.")
         self.range = None if low is None and high is None else ChannelRange(low, high)

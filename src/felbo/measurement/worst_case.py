@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs
 from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
@@ -50,6 +51,7 @@ class WorstCase(ItemwiseSet):
         low: Bound | None = None,
         high: Bound | None = None,
     ) -> None:
+        refuse_booleans(steps=steps, size=size)
         if steps < 1:
             raise SettingError(f"steps must be at least 1, got {steps}.")
         if size is not None and not 0.0 < size < math.inf:

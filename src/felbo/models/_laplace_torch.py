@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import jacrev, vmap
 from torch.utils.data import DataLoader
 
-from felbo.inputs import Inputs, map_tensors, run, split_labels
+from felbo.inputs import Inputs, cloned, map_tensors, run, split_labels
 from felbo.models._wrapping import with_weights
 
 # Bytes of parameter gradients per class in memory at a time; more leaves the cache and is slower.
@@ -116,7 +116,7 @@ class _OfItems(nn.Module):
         self.network = network
 
     def forward(self, items: _Items) -> Tensor:
-        return run(self.network, map_tensors(Tensor.clone, items.x))
+        return run(self.network, cloned(items.x))
 
 
 def _import_laplace() -> Any:

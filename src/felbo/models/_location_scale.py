@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models._conversion import (
@@ -71,6 +72,7 @@ class LocationScale(StochasticClassifier):
     ) -> None:
         super().__init__()
         check_scales(rho, prior_std)
+        refuse_booleans(evaluation_samples=evaluation_samples)
         if evaluation_samples < 1:
             raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
         self.network = own_copy(network)
@@ -147,6 +149,7 @@ class LocationScale(StochasticClassifier):
 
 def check_scales(rho: float, prior_std: float) -> None:
     """Raise unless ρ is finite and the prior's standard deviation is positive and finite."""
+    refuse_booleans(rho=rho, prior_std=prior_std)
     if not math.isfinite(rho):
         raise SettingError(f"rho must be finite, got {rho}. For a deterministic network use MAP.")
     if not (math.isfinite(prior_std) and prior_std > 0):

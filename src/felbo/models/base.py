@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
@@ -98,6 +99,7 @@ class StochasticClassifier(nn.Module, ABC):
         """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
         default = self.training_samples if self.training else self.evaluation_samples
         samples = default if num_samples is None else num_samples
+        refuse_booleans(num_samples=samples)
         if samples < 1 or samples % 1:
             raise SettingError(f"num_samples must be a whole number of at least 1, got {samples}.")
         return int(samples)
@@ -193,20 +195,28 @@ def refuse_probabilities(logits: Tensor, source: str) -> bool:
         return True
     if not logits.numel():
         return False
-    tolerance = max(1e-6, torch.finfo(logits.dtype).eps)
     rows = logits.flatten(0, -2).to(torch.promote_types(logits.dtype, torch.float32))
-    sum_to_one = _read((rows >= 0).all() & ((rows.sum(-1) - 1).abs() <= tolerance).all())
-    if sum_to_one:
-        # Standard deviation of the sums if the classes were independent.
-        spread = float(rows.var(0, correction=0).sum().sqrt().clamp(tolerance, 1.0))
-        chance = math.log10(tolerance) + (len(rows) - 1) * math.log10(tolerance / spread)
-        if chance < -10:
+    told = True
+    # Of half precision converted after a softmax, the sums are as far from one as before.
+    for dtype in dict.fromkeys((logits.dtype, torch.float16, torch.bfloat16)):
+        tolerance = max(1e-6, torch.finfo(dtype).eps)
+        near = (rows >= 0).all() & ((rows.sum(-1) - 1).abs() <= tolerance).all()
+        sum_to_one = _read(near & (rows == rows.to(dtype)).all())
+        if sum_to_one and _log10_of_chance(rows, tolerance) < -10:
             raise SettingError(
                 f"The outputs of {source} are probabilities: they are positive and sum to one. "
                 "felbo takes logits and applies softmax itself: leave out the network's last "
                 "softmax, or return the logarithm of its output."
             )
-    return sum_to_one is False
+        told &= sum_to_one is False
+    return told
+
+
+def _log10_of_chance(rows: Tensor, tolerance: float) -> float:
+    """Return log10 of the probability that rows ``[R, K]`` sum to one by chance."""
+    # Standard deviation of the sums if the classes were independent.
+    spread = float(rows.var(0, correction=0).sum().sqrt().clamp(tolerance, 1.0))
+    return math.log10(tolerance) + (len(rows) - 1) * math.log10(tolerance / spread)
 
 
 def _read(condition: Tensor) -> bool | None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.layers import ActiveDropout
@@ -78,6 +79,7 @@ class MCDropout(StochasticClassifier):
         evaluation_samples: int = 10,
     ) -> None:
         super().__init__()
+        refuse_booleans(rate=rate, evaluation_samples=evaluation_samples)
         self.network = own_copy(network)
         self.evaluation_samples = evaluation_samples
         if mask == "draw":

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, batch_size, call, check_logits
 from felbo.layers import StackedMLP, recomputed
@@ -46,6 +47,7 @@ class Ensemble(StochasticClassifier):
         self, factory: Callable[[], nn.Module], members: int = 5, *, low_memory: bool = False
     ) -> None:
         super().__init__()
+        refuse_booleans(members=members)
         if members < 1:
             raise SettingError(f"An ensemble needs at least 1 member, got {members}.")
         _check_factory(factory)

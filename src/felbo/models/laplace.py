@@ -14,6 +14,7 @@ from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError, StateError
 from felbo.inputs import Inputs
 from felbo.models._conversion import last_layer
@@ -81,6 +82,7 @@ class SubnetworkLaplace(StochasticClassifier):
         super().__init__()
         if subnetwork not in ("last", "largest"):
             raise SettingError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
+        refuse_booleans(size=size, evaluation_samples=evaluation_samples)
         if size < 1:
             raise SettingError(f"size must be at least 1, got {size}.")
         if evaluation_samples < 1:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs
 from felbo.models.base import StochasticClassifier
@@ -41,6 +42,7 @@ class Tempered(StochasticClassifier):
                 f"A temperature is for a stochastic classifier, got {type(model).__name__}; wrap a "
                 "plain network first, for instance as felbo.MAP(network)."
             )
+        refuse_booleans(temperature=temperature)
         if not 0.0 < temperature < math.inf:
             raise SettingError(f"temperature must be positive and finite, got {temperature}.")
         self.model = model

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 
 
@@ -32,6 +33,7 @@ def mlp(
         >>> mlp(784, (50, 50), 10)(torch.zeros(3, 1, 28, 28)).shape
         torch.Size([3, 10])
     """
+    refuse_booleans(inputs=inputs, classes=classes)
     widths = [inputs, *hidden, classes]
     if min(widths) < 1:
         raise SettingError(f"Every layer needs at least one unit, got widths {widths}.")

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 
 
@@ -57,6 +58,7 @@ def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> nn.Sequenti
         >>> resnet18(10, width=4)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
+    refuse_booleans(classes=classes, width=width, channels=channels)
     if min(classes, width, channels) < 1:
         raise SettingError(
             "classes, width and channels must be at least 1, "

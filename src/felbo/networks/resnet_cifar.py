@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from felbo._container import SavedFileError
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.networks.resnet import BasicBlock
 
@@ -53,6 +54,7 @@ def resnet_cifar(depth: int = 20, classes: int = 10) -> nn.Sequential:
         >>> resnet_cifar(20)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
+    refuse_booleans(depth=depth, classes=classes)
     blocks, rest = divmod(depth - 2, 6)
     if blocks < 1 or rest:
         raise SettingError(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
@@ -36,6 +37,7 @@ class BeliefMatching(Objective):
     """
 
     def __init__(self, prior: Prior, kl_weight: float = 0.01) -> None:
+        refuse_booleans(kl_weight=kl_weight)
         if not 0 <= kl_weight < float("inf"):
             raise SettingError(f"kl_weight must be a number ≥ 0, got {kl_weight}.")
         self.prior = prior

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs, check_one_label_each
 from felbo.models import StochasticClassifier
@@ -132,12 +133,14 @@ def check_model(model: Any) -> None:
 
 def check_count(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite number of at least one."""
+    refuse_booleans(**{what: value})
     if not isinstance(value, Real) or not 1 <= float(value) < math.inf:
         raise SettingError(f"{what} must be a number ≥ 1, got {value!r}.")
 
 
 def check_weight(what: str, value: Any) -> None:
     """Raise unless ``value`` is a finite, non-negative number."""
+    refuse_booleans(**{what: value})
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise SettingError(f"{what} must be finite and ≥ 0, got {value!r}.")
 

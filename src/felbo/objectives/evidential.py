@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier, unwrap
@@ -46,6 +47,7 @@ class Evidential(Objective):
     """
 
     def __init__(self, annealing_steps: int) -> None:
+        refuse_booleans(annealing_steps=annealing_steps)
         if not 1 <= annealing_steps < math.inf:
             raise SettingError(
                 f"annealing_steps must be at least 1 and finite, got {annealing_steps}; "

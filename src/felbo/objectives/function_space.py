@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet, fused
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs
 from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
@@ -144,6 +145,7 @@ class FunctionSpaceELBO(Objective):
             check_weight("kl_weight must be 'batch' or a number; it", kl_weight)
         if batch_size is not None:
             check_count("batch_size", batch_size)
+        refuse_booleans(smoothing=smoothing)
         if not 0.0 <= smoothing < 1.0:
             raise SettingError(f"smoothing must lie in [0, 1), got {smoothing}.")
         self.prior = prior

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, batch_size, concatenate
 from felbo.measurement import MeasurementSet, as_measurement_set, points_of
@@ -60,6 +61,7 @@ class PriorNetwork(Objective):
     ) -> None:
         if direction not in ("reverse", "forward"):
             raise SettingError(f"direction must be 'reverse' or 'forward', got {direction!r}.")
+        refuse_booleans(precision=precision, smoothing=smoothing, ood_weight=ood_weight)
         if not 0 < precision < float("inf"):
             raise SettingError(f"precision must be positive and finite, got {precision}.")
         if not 0 < smoothing < 1:

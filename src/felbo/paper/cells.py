@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,7 @@ def run_cell(study: Study, cell: Cell) -> None:
     # The file is in runs / study / preset.
     with keeping_weights_in(cell.path.parents[2]):
         observations = study.run(cell.model, cell.seed, cell.settings)
+    _check_once([_row(cell, fields) for fields in observations])
     content = {
         "model": cell.model,
         "seed": cell.seed,
@@ -102,7 +104,8 @@ def read_cell(cell: Cell) -> list[Raw]:
 
     Raises:
         FileNotFoundError: the cell has no file.
-        DamagedCellError: the file cannot be read, or holds another model or seed than its name.
+        DamagedCellError: the file cannot be read, holds another model or seed than its name, or a
+            value twice.
         OutdatedCellError: the file was made with other settings or by other code.
     """
     text = cell.path.read_bytes()
@@ -113,6 +116,7 @@ def read_cell(cell: Cell) -> list[Raw]:
         rows = [Raw(cell.experiment, *_row(cell, fields)) for fields in content["observations"]]
         if not rows:
             raise ValueError("it holds no observations")
+        _check_once([row[1:] for row in rows])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DamagedCellError(f"{cell.path} is damaged ({reason})") from error
@@ -134,6 +138,14 @@ def _row(cell: Cell, fields: Any) -> tuple[str, str, float, int, float]:
     if not isinstance(metric, str):
         raise TypeError(f"{metric!r} is no name of a metric")
     return metric, cell.model, float(shift), cell.seed, float(value)
+
+
+def _check_once(rows: list[tuple[str, str, float, int, float]]) -> None:
+    """Raise if a metric was measured twice at one shift: it would count as two seeds."""
+    counts = Counter((metric, shift) for metric, _, shift, _, _ in rows)
+    for (metric, shift), count in counts.items():
+        if count > 1:
+            raise ValueError(f"{metric!r} at {shift} is there {count} times")
 
 
 def _cells(study: Study, named: list[tuple[str, int]], preset: str, folder: Path) -> list[Cell]:

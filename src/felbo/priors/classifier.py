@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
+from felbo._numbers import refuse_booleans
 from felbo.dirichlet.validation import SUM_TOLERANCE
 from felbo.errors import DataError, InputTypeError, ShapeError
 
@@ -176,6 +177,7 @@ def _integers(labels: np.ndarray[Any, Any], num_classes: int | None) -> Tensor:
 
 
 def _check_settings(precision: float | None, smoothing: float) -> None:
+    refuse_booleans(precision=precision, smoothing=smoothing)
     if precision is not None and not 0 < precision < float("inf"):
         raise DataError(f"precision must be positive and finite, got {precision}.")
     if not 0.0 < smoothing < 1.0:

@@ -7,6 +7,7 @@ from torch import nn
 from torch.distributions import Dirichlet
 
 from felbo import dirichlet
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 from felbo.models import unwrap
@@ -63,6 +64,7 @@ class ModelPrior:
         seed: int | None = None,
     ) -> None:
         inner = unwrap(model)
+        refuse_booleans(max_precision=max_precision, smoothing=smoothing)
         if max_precision is not None and not 0 < max_precision < float("inf"):
             raise SettingError(f"max_precision must be positive and finite, got {max_precision}.")
         if not 0.0 < smoothing < 1.0:

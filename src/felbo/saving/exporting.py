@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo._files import write_atomically
+from felbo._numbers import refuse_booleans
 from felbo.errors import ExportError, SettingError
 from felbo.evaluation import Prediction, predict
 from felbo.evaluation.predict import bound_of_precision
@@ -77,6 +78,7 @@ def export(
     target = Path(path)
     if target.suffix not in SUFFIXES:
         raise SettingError(f"A model is exported to {' or '.join(SUFFIXES)}; got {target}.")
+    refuse_booleans(smoothing=smoothing, num_data=num_data)
     if smoothing <= 0:
         raise SettingError(f"smoothing must be above 0 in an exported model, got {smoothing}.")
     if is_estimator(model):

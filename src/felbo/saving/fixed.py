@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import ExportError
-from felbo.inputs import Inputs, map_tensors, run
+from felbo.inputs import Inputs, cloned, run
 from felbo.layers import ActiveDropout, Rank1Layer
 from felbo.models import (
     MAP,
@@ -40,7 +40,7 @@ class FixedDraws(nn.Module):
     def forward(self, x: Inputs, num_samples: int | None = None) -> Tensor:
         """Return the logits of all draws."""
         # On copies: a network that overwrites its input would leave another one for the next.
-        copies = (map_tensors(Tensor.clone, x) for _ in self.networks)
+        copies = (cloned(x) for _ in self.networks)
         return torch.stack([run(*pair) for pair in zip(self.networks, copies, strict=True)])
 
 

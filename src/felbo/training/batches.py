@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 
@@ -32,6 +33,7 @@ class TensorBatches:
         generator: torch.Generator | None = None,
     ) -> None:
         self.size = _checked_size(x, y)
+        refuse_booleans(batch_size=batch_size)
         if batch_size is not None and batch_size < 1:
             raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
         self.x, self.y = map_tensors(Tensor.detach, x), y

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from felbo._container import SavedFileError, read, write
 from felbo._files import OutputFolderError, remove_parts, require_writable
+from felbo._numbers import refuse_booleans
 from felbo.errors import (
     CheckpointError,
     CheckpointWriteError,
@@ -41,6 +42,7 @@ class Checkpoint:
     every_epoch: bool = True
 
     def __post_init__(self) -> None:
+        refuse_booleans(seconds=self.seconds)
         if not self.seconds >= 0:
             raise SettingError(f"seconds must be a number ≥ 0, got {self.seconds}.")
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError, StateError
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
@@ -33,6 +34,7 @@ def check_settings(
     monitor: str,
 ) -> None:
     """Raise for settings of a training that are out of range or contradict each other."""
+    refuse_booleans(epochs=epochs, accumulate=accumulate, patience=patience, clip_norm=clip_norm)
     check_choice("monitor", monitor, ("nll", "loss", "accuracy"))
     for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
         if value is not None and value < 1:
@@ -65,6 +67,12 @@ def check_trainable(model: nn.Module) -> None:
         raise StateError(
             "Training needs gradients: call fit outside torch.no_grad() and torch.inference_mode()."
         )
+    for name, parameter in model.named_parameters():
+        if parameter.is_inference():
+            raise StateError(
+                f"The parameter {name!r} was made in torch.inference_mode(), and torch has no "
+                "gradients for it: build the model outside."
+            )
 
 
 def check_accumulation(accumulate: int, objective: Objective, batches: Batches) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError, DivergedError
-from felbo.inputs import Inputs, map_tensors
+from felbo.inputs import Inputs, cloned
 from felbo.models import evaluation_mode, training_mode, unwrap
 from felbo.training.checks import first_forward
 from felbo.training.devices import Engine
@@ -107,7 +107,7 @@ class Loop:
         while group := list(islice(iterator, self.accumulate)):
             if self.augment is not None:
                 # Copies, since it may work in place, and a batch may be the data themselves.
-                group = [(self.augment(map_tensors(Tensor.clone, x)), *rest) for x, *rest in group]
+                group = [(self.augment(cloned(x)), *rest) for x, *rest in group]
             losses.append(step(group))
             self.state.steps += 1
             good.keep(self.state.steps)

@@ -100,8 +100,8 @@ def train(
     """
     classifier, objective = unwrap(model), as_objective(objective)
     seed = None if seed is None else index(seed)  # numbers of numpy are not understood by all
-    clip_norm = None if clip_norm is None else float(clip_norm)
     check_settings(epochs, accumulate, clip_norm, validation is not None, patience, monitor)
+    clip_norm = None if clip_norm is None else float(clip_norm)
     check_trainable(classifier)
     fabric = fabric or best_device()
     dtype = next(p.dtype for p in classifier.parameters() if p.is_floating_point())

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.objectives.checks import check_choice
 
@@ -38,6 +39,7 @@ def make_optimizer(
         ValueError: if the optimiser holds no parameter of the model, or if a learning rate is given
             beside an optimiser that has its own.
     """
+    refuse_booleans(learning_rate=learning_rate)
     rate = LEARNING_RATE if learning_rate is None else learning_rate
     if not 0.0 <= rate < math.inf:
         raise SettingError(f"learning_rate must be a number ≥ 0, got {rate}.")

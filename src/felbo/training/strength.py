@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError
 from felbo.evaluation import detection, predict, score
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
@@ -122,6 +123,7 @@ def choose_strength(
         >>> [trial.strength for trial in choice.trials]
         [0.0, 0.01, 0.1]
     """
+    refuse_booleans(validation=validation, max_nats=max_nats, max_points=max_points)
     if not strengths or min(strengths) <= 0:
         raise SettingError(f"strengths must all be positive, and at least one; got {strengths}.")
     with torch_seed(seed):
