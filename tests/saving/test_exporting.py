@@ -57,15 +57,19 @@ def remarks():
     logger.removeHandler(handler)
 
 
-# Seconds for each: one file of either kind in every run, for ONNX that of several inputs below, and
-# the rest in the slow one. ONNX starts from the same graph.
-SLOW = [*((name, "pt2") for name in MODELS if name != "MeanField")]
+# Models that draw take seconds each, for the fit of their Dirichlet: in every run only those of
+# tests/cli/test_predict.py::test_export, of docs/saving.md and, as ONNX, of several inputs below.
+SLOW = [*((name, "pt2") for name in MODELS if name not in ("MAP", "ConcentrationNetwork"))]
 SLOW += [("Ensemble", "onnx"), ("MCDropout", "onnx")]
 
 
 @pytest.mark.parametrize(
     ("name", "suffix"),
-    [("MeanField", "pt2"), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)],
+    [
+        ("MAP", "pt2"),
+        ("ConcentrationNetwork", "pt2"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW),
+    ],
 )
 def test_other_inputs_in_other_numbers_give_what_the_model_predicts(
     name, suffix, tmp_path, remarks
