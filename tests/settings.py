@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -158,21 +159,13 @@ def twice_at_once(test: Any) -> Any:
     """Return a function that runs a test in two threads at the same time."""
 
     def both(**arguments: Any) -> None:
-        start, errors = threading.Barrier(2), []
+        start = threading.Barrier(2)
 
-        def run() -> None:
+        def run(_: int) -> None:
             start.wait()
-            try:
-                test(**arguments)
-            except BaseException as error:  # also pytest's own outcomes
-                errors.append(error)
+            test(**arguments)
 
-        threads = [threading.Thread(target=run) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(run, range(2)))  # raises what the first to fail has raised
 
     return both
