@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import torch
 
 SETTINGS = ("inference", "autocast", "threads")
 
@@ -143,6 +142,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
         return (yield)
     if setting is None:
         return (yield)
+    import torch
+
     if setting == "autocast":
         with torch.autocast("cpu", torch.bfloat16):
             return (yield)
