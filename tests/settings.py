@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import torch
 
 SETTINGS = ("inference", "autocast", "threads")
 
@@ -142,6 +142,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
         return (yield)
     if setting is None:
         return (yield)
+    import torch
+
     if setting == "autocast":
         with torch.autocast("cpu", torch.bfloat16):
             return (yield)
@@ -158,21 +160,13 @@ def twice_at_once(test: Any) -> Any:
     """Return a function that runs a test in two threads at the same time."""
 
     def both(**arguments: Any) -> None:
-        start, errors = threading.Barrier(2), []
+        start = threading.Barrier(2)
 
-        def run() -> None:
+        def run(_: int) -> None:
             start.wait()
-            try:
-                test(**arguments)
-            except BaseException as error:  # also pytest's own outcomes
-                errors.append(error)
+            test(**arguments)
 
-        threads = [threading.Thread(target=run) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(run, range(2)))  # raises what the first to fail has raised
 
     return both

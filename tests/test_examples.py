@@ -41,7 +41,7 @@ def test_existing_ensemble_is_least_sure_where_the_networks_part():
 
 
 def test_random_forest_prior_brings_the_network_nearer_to_the_forest():
-    distances = load("random_forest_prior").main()
+    distances = load("random_forest_prior").main(epochs=150)
     assert distances["forest prior"] < 0.5 * distances["conventional"]
 
 
@@ -55,7 +55,7 @@ def test_points_elsewhere_draws_a_row_for_every_set(tmp_path):
 
 
 def test_points_share_their_pass_with_the_batch_for_a_reason():
-    found = load("points_and_batch_norm").main(seeds=1, epochs=10)
+    found = load("points_and_batch_norm").main(seeds=1, epochs=6)
     _, plain, _, sure = found["no prior"]
     _, together, _, away = found["normalised together"]
     _, apart, _, _ = found["running statistics"]
@@ -84,7 +84,7 @@ def test_lightning_trainer_learns_and_is_unsure_of_negatives(tmp_path):
 
 
 def test_scikit_learn_finds_a_strength_and_is_right_where_it_is_sure():
-    found = load("scikit_learn").main(epochs=15, strengths=(0.003, 0.3))
+    found = load("scikit_learn").main(epochs=8, strengths=(0.003, 0.3))
     assert found["strength"] in (0.003, 0.3)
     everywhere, surest = (found[f"accuracy on {rows}"] for rows in ("all test rows, %", SUREST))
     assert everywhere > 92
@@ -92,15 +92,15 @@ def test_scikit_learn_finds_a_strength_and_is_right_where_it_is_sure():
 
 
 def test_active_learning_needs_fewer_labels_than_random_picks():
-    found = load("active_learning").main(seeds=1)
+    found = load("active_learning").main(rounds=3, steps=60, seeds=1)
     assert found["epistemic"][0] == found["random"][0]  # the same first labels
-    assert found["epistemic"][-1] > found["random"][-1] + 1.5
+    assert found["epistemic"][-1] > found["random"][-1] + 5
 
 
 def test_continual_learning_forgets_without_the_old_model_as_prior():
-    found = load("continual_learning").main(epochs=15)
+    found = load("continual_learning").main(epochs=8)
     forgetful, remembering = found["without a memory"], found["old model as prior"]
-    assert max(forgetful[:-1]) < 10 < 95 < forgetful[-1]
+    assert max(forgetful[:-1]) < 10 < 85 < forgetful[-1]
     assert min(remembering) > 75
 
 

@@ -38,10 +38,13 @@ def started(code: str) -> tuple[float, set[str]]:
 
 
 def test_importing_felbo_is_quick_and_leaves_heavy_packages_alone():
-    by_torch, by_felbo = zip(
-        *((started("import torch"), started("import felbo")) for _ in range(3)), strict=True
-    )
-    (torch, modules_of_torch), (both, modules) = min(by_torch), min(by_felbo)
+    by_torch, by_felbo = [], []
+    for _ in range(3):  # a busy machine may disturb one of them
+        by_torch.append(started("import torch"))
+        by_felbo.append(started("import felbo"))
+        (torch, modules_of_torch), (both, modules) = min(by_torch), min(by_felbo)
+        if both <= 1.3 * torch:
+            break
     assert both <= 1.3 * torch
     assert {*HEAVY} & (modules - modules_of_torch) == set()
 

@@ -1,6 +1,6 @@
 import random
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -66,23 +66,17 @@ def test_blocks_inside_a_block_put_its_generator_back():
 def test_blocks_of_different_threads_run_one_after_another():
     """Three numbers each, with a pause between them in which the other could draw."""
 
-    def draw(seed, results):
+    def draw(seed):
         with torch_seed(seed):
             numbers = []
             for _ in range(3):
                 numbers.append(torch.rand(()).item())
                 time.sleep(0.01)
-            results[seed] = numbers
+            return numbers
 
-    expected, found, state = {}, {}, torch.get_rng_state()
-    for seed in (1, 2):
-        draw(seed, expected)
-    threads = [threading.Thread(target=draw, args=(seed, found)) for seed in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == expected
+    expected, state = [draw(1), draw(2)], torch.get_rng_state()
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(draw, (1, 2))) == expected
     assert torch.equal(torch.get_rng_state(), state)
 
 

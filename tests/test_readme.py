@@ -12,8 +12,8 @@ README = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.S | re.M)
 
 
-def run(block):
-    namespace: dict[str, object] = {}
+def run(block, **names):
+    namespace: dict[str, object] = {"__name__": "__main__", **names}
     exec(compile(block, "README.md", "exec"), namespace)
     return namespace
 
@@ -26,8 +26,13 @@ def rows():
 
 
 @pytest.fixture(scope="module")
-def prediction():
-    return run(BLOCKS[1])["prediction"]
+def moons():
+    return run(BLOCKS[1])
+
+
+@pytest.fixture
+def prediction(moons):
+    return moons["prediction"]
 
 
 def test_fine_tuning_costs_little_on_the_data_and_helps_elsewhere(rows):
@@ -61,5 +66,11 @@ def test_the_numbers_in_its_comments_are_the_ones_it_prints(prediction):
     assert torch.allclose(torch.tensor(eval(shown)), prediction.confidence, atol=0.06)
 
 
+def test_the_loop_by_hand_goes_on_from_the_second_example(moons):
+    for block in BLOCKS[2:]:
+        assert torch.isfinite(run(block, **moons)["loss"].total)
+
+
 def test_the_examples_have_about_twenty_lines():
+    assert len(BLOCKS) == 3
     assert all(15 <= len(block.strip().splitlines()) <= 25 for block in BLOCKS[:2])

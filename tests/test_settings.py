@@ -3,6 +3,7 @@
 import copy
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -178,22 +179,15 @@ def test_training_under_autocast_goes_on_with_the_weights_of_the_last_step():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_two_threads_at_once(name):
-    expected = CALLS[name]()
-    found: list[list[list[Tensor]]] = [[], []]
-    start = threading.Barrier(2)
+    expected, start = CALLS[name](), threading.Barrier(2)
 
-    def work(own):
+    def work(_):
         start.wait()
-        for _ in range(3):
-            own.append(CALLS[name]())
+        return [CALLS[name]() for _ in range(3)]
 
-    threads = [threading.Thread(target=work, args=(own,)) for own in found]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [len(own) for own in found] == [3, 3]
-    for result in (*found[0], *found[1]):
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(work, range(2))
+    for result in (*first, *second):
         torch.testing.assert_close(result, expected)
 
 

@@ -112,7 +112,8 @@ def test_images_that_were_not_used_are_counted(run, tmp_path):
     assert words in felbo("evaluate", run, photos, "--name", "fewer").stderr
 
 
-def test_report_and_export(run, tmp_path):
+def test_report_and_export(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("felbo.saving.graph.STEPS", 2)  # enough here, and quicker to trace
     assert felbo("report", run, "--out", tmp_path / "report.html").exit_code == 0
     assert "data:image/png;base64," in (tmp_path / "report.html").read_text()
     assert felbo("export", run, "--out", tmp_path / "model.pt2").exit_code == 0

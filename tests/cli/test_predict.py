@@ -199,10 +199,13 @@ def test_export(tmp_path):
     assert result.exit_code == 0, result.output
     assert "Columns: a, b, c" in result.stdout
     rows = torch.from_numpy(table(20, seed=3)[["a", "b", "c"]].to_numpy())
-    probs, _ = torch.export.load(tmp_path / "model.pt2").module()(rows)
+    assert rows.isnan().any()
+    probs, epistemic = torch.export.load(tmp_path / "model.pt2").module()(rows)
     frame = pd.DataFrame(rows.numpy(), columns=["a", "b", "c"])
-    expected = library.load(run / "model.safetensors").predict_proba(frame)
-    assert np.allclose(probs.numpy(), expected, atol=1e-6)
+    classifier = library.load(run / "model.safetensors")
+    assert np.allclose(probs.numpy(), classifier.predict_proba(frame), atol=1e-6)
+    uncertainty = classifier.uncertainty(frame, "epistemic")
+    assert np.allclose(epistemic.numpy(), uncertainty, atol=1e-6)
 
 
 def test_categories_cannot_be_exported(run, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import random
+import shutil
 import signal
 import time
 
@@ -18,10 +19,18 @@ OPTIONS = ["--epochs", "25", "--members", "2", "--hidden", "8", "--patience", "4
 OPTIONS += ["--learning-rate", "0.05", "--target", "kind"]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The table, and a run that was not interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    table().to_csv(folder / "data.csv", index=False)
+    assert felbo("train", folder / "data.csv", *OPTIONS, "--out", folder / "whole").exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def command(tmp_path):
-    table().to_csv(tmp_path / "data.csv", index=False)
-    return ["train", tmp_path / "data.csv", *OPTIONS]
+def command(folder):
+    return ["train", folder / "data.csv", *OPTIONS]
 
 
 def result(run):
@@ -33,8 +42,8 @@ def result(run):
 
 
 @pytest.fixture
-def whole(command, tmp_path):
-    assert felbo(*command, "--out", tmp_path / "whole").exit_code == 0
+def whole(folder, tmp_path):
+    shutil.copytree(folder / "whole", tmp_path / "whole")
     history = json.loads((tmp_path / "whole" / "run.json").read_text())["history"]
     assert len(history["loss"]) < len(history["validation"]) < 25
     return result(tmp_path / "whole")
@@ -65,8 +74,7 @@ def test_a_run_that_is_killed_at_any_instant(command, whole, tmp_path):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("epochs", [3, 9])
-@pytest.mark.parametrize("part", ["split-0", "split-2", "all"])
+@pytest.mark.parametrize(("part", "epochs"), [("split-0", 3), ("split-2", 9), ("all", 9)])
 def test_a_signal_in_any_of_the_trainings(part, epochs, command, whole, tmp_path, monkeypatch):
     real = Saver.after_step
 
@@ -98,7 +106,7 @@ def test_another_table_or_setting_is_refused(command, tmp_path, monkeypatch):
     assert "weights was" in felbo(*given, "--hidden", "9").output
     assert "lr=0.05" in felbo(*given, "--learning-rate", "0.01").output
     table().assign(c=table()["c"] ** 2).to_csv(tmp_path / "data.csv", index=False)
-    assert "data was" in felbo(*given).output
+    assert "data was" in felbo("train", tmp_path / "data.csv", *given[2:]).output
 
 
 def interrupted(saver):

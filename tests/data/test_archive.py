@@ -54,12 +54,10 @@ def test_expected_members_are_taken_and_all_others_passed_over(tmp_path):
     assert {name: (root / "sets" / name).read_bytes() for name in WANTED} == WANTED
 
 
-def test_a_link_under_an_expected_name_does_not_count(tmp_path):
-    archive = pack(
-        tmp_path / "a.tar.gz",
-        member("sets/one", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-        good_members()[1],
-    )
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_a_link_under_an_expected_name_does_not_count(kind, tmp_path):
+    link = member("sets/one", type=kind, linkname="/etc/passwd")
+    archive = pack(tmp_path / "a.tar.gz", link, good_members()[1])
     with pytest.raises(CorruptDataError, match="the members sets/one, but got"):
         extract_expected(archive, tmp_path / "sets", FILES)
     assert not (tmp_path / "sets" / "one").is_symlink()
@@ -73,6 +71,14 @@ def test_a_member_with_another_hash_is_not_put_in_place(tmp_path):
         extract_expected(archive, tmp_path / "sets", FILES, remedy="Do so.")
     assert (tmp_path / "sets" / "one").read_bytes() == b"what was there"
     assert everything_below(tmp_path / "sets") == ["one"]
+
+
+def test_a_member_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("felbo.data.archive.LARGEST", 1000)
+    archive = pack(tmp_path / "a.tar.gz", member("sets/one", bytes(5000)), good_members()[1])
+    with pytest.raises(CorruptDataError, match="at most 1,000 bytes"):
+        extract_expected(archive, tmp_path / "sets", FILES)
+    assert not (tmp_path / "sets" / "one").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 5, 60, -20])

@@ -16,14 +16,11 @@ from felbo.estimator.rows import Rows
 from felbo.estimator.stopping import HeldOutBound, mean_bounds
 from felbo.training import Epoch, ValidationScores
 
+from .quick import quick
+
 X, Y = make_blobs(90, centers=[[0, 0], [4, 0], [0, 4]], cluster_std=1.0, random_state=0)
 NAMES = np.array(["wolf", "dog", "cat"])[Y]  # in another order than sorted
 FAR = X.mean(0) + 40 * np.random.default_rng(0).normal(size=(50, 2))
-
-
-def quick(**settings):
-    short = {"epochs": 10, "members": 3, "hidden": (20,), "learning_rate": 0.02, "random_state": 0}
-    return FunctionSpaceClassifier(**{**short, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +144,7 @@ def test_a_forest_as_prior_is_asked_in_the_units_of_the_table():
     rows = 1000 + 50 * rows
     names = np.array(["b", "a"])[labels]
     forest = RandomForestClassifier(20, random_state=0).fit(rows, names)
-    settings = {"strength": 0.9, "measurement": "batch", "epochs": 15, "early_stopping": False}
+    settings = {"strength": 0.9, "measurement": "batch", "epochs": 15}
     strong = quick(prior=forest, **settings).fit(rows, names[::-1])
     # The labels are in disorder: only the prior says which moon is which.
     assert (strong.predict(rows) == forest.predict(rows)).mean() > 0.9
@@ -182,7 +179,7 @@ def test_points_of_ones_own_are_made_from_standardised_features():
         seen.append(x)
         return x + 10.0
 
-    quick(epochs=1, measurement=points, batch_size=None, early_stopping=False).fit(1000 + X, Y)
+    quick(epochs=1, measurement=points, batch_size=None).fit(1000 + X, Y)
     torch.testing.assert_close(seen[0].mean(0), torch.zeros(2), atol=1e-5, rtol=0)
 
 
@@ -215,8 +212,12 @@ def test_a_network_of_ones_own():
         ({"epochs": 0}, ValueError, "epochs must be at least 1"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"members": 0}, ValueError, "at least 1 member"),
-        ({"validation_fraction": 0.2, "patience": 0}, ValueError, "patience must be at least 1"),
-        ({"validation_fraction": 1.0}, ValueError, "validation_fraction must lie between 0 and 1"),
+        ({"early_stopping": True, "patience": 0}, ValueError, "patience must be at least 1"),
+        (
+            {"early_stopping": True, "validation_fraction": 1.0},
+            ValueError,
+            "validation_fraction must lie between 0 and 1",
+        ),
     ],
 )
 def test_wrong_settings_are_named_in_fit(settings, error, message):
@@ -226,23 +227,21 @@ def test_wrong_settings_are_named_in_fit(settings, error, message):
 
 def test_early_stopping_trains_anew_on_all_rows_for_the_best_number_of_epochs():
     noisy = np.random.default_rng(0).integers(0, 3, 90)
-    settings = {"validation_fraction": 0.2, "patience": 4, "learning_rate": 0.05}
+    settings = {"early_stopping": True, "patience": 4, "learning_rate": 0.05}
     stopped = quick(epochs=200, random_state=np.random.RandomState(3), **settings).fit(X, noisy)
     scores = stopped.validation_scores_
     best = int(np.argmax(scores)) + 1
     assert len(scores) == best + 4 < 200
     assert stopped.n_iter_ == len(stopped.loss_curve_) == best
     assert stopped.learner_.num_data == 90
-    plain = quick(
-        epochs=best, learning_rate=0.05, early_stopping=False, random_state=np.random.RandomState(3)
-    )
+    plain = quick(epochs=best, learning_rate=0.05, random_state=np.random.RandomState(3))
     plain.fit(X, noisy)
     np.testing.assert_array_equal(stopped.predict_proba(X), plain.predict_proba(X))
 
 
 def test_early_stopping_scores_rows_that_are_not_trained_on():
     noisy = np.random.default_rng(0).integers(0, 3, 90)
-    classifier = quick(epochs=1, validation_fraction=0.2).fit(X, noisy)
+    classifier = quick(epochs=1, early_stopping=True).fit(X, noisy)
     learner = classifier.learner_
     rows = Rows(learner.table.transform(X), noisy, np.ones(90)).merged()
     scores, seen = [], []
@@ -293,7 +292,7 @@ def test_folds_are_trained_in_step_and_stopped_by_their_mean(taken_up):
 
 def test_many_rows_are_split_once():
     x = np.random.default_rng(0).normal(size=(1000, 2))
-    classifier = quick(epochs=1, members=1, validation_fraction=0.2, strength=0.0)
+    classifier = quick(epochs=1, members=1, early_stopping=True, strength=0.0)
     classifier.fit(x, (x[:, 0] > 0).astype(int))
     learner = classifier.learner_
     rows = Rows(learner.table.transform(x), (x[:, 0] > 0).astype(np.int64), np.ones(1000)).merged()
@@ -326,8 +325,7 @@ def test_rows_that_move_as_correlated_columns_do_are_uncertain():
     y = (position[:, 0] + 0.3 * generator.normal(size=200) > 0).astype(int)
 
     def epistemic(measurement):
-        settings = {"measurement": measurement, "early_stopping": False, "epochs": 25}
-        classifier = quick(**settings).fit(x, y)
+        classifier = quick(measurement=measurement, epochs=25).fit(x, y)
         return [classifier.uncertainty(x + d, "epistemic").mean() for d in (0.0, 5.0, -5.0)]
 
     data, up, down = epistemic("elsewhere")
@@ -338,7 +336,8 @@ def test_rows_that_move_as_correlated_columns_do_are_uncertain():
 
 
 def test_few_rows_are_all_trained_on():
-    few = quick(epochs=4, patience=1, validation_fraction=0.11).fit(X, Y)
+    settings = {"early_stopping": True, "validation_fraction": 0.11}
+    few = quick(epochs=4, patience=1, **settings).fit(X, Y)
     assert few.learner_.num_data == 90
     assert few.n_iter_ == 4
     assert not hasattr(few, "validation_scores_")

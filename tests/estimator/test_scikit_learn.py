@@ -19,12 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from felbo.estimator import FunctionSpaceClassifier
 from felbo.estimator.building import MODELS
 
+from .quick import quick
+
 X, Y = load_iris(return_X_y=True)
-
-
-def quick(**settings):
-    short = {"epochs": 8, "members": 2, "hidden": (20,), "learning_rate": 0.02, "random_state": 0}
-    return FunctionSpaceClassifier(**{**short, **settings})
 
 
 @pytest.fixture(autouse=True)

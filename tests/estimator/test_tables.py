@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from felbo.estimator import FunctionSpaceClassifier
 from felbo.estimator.tables import MAX_CATEGORIES, NumberTable, TableEncoder
+
+from .quick import quick
 
 pd = pytest.importorskip("pandas")
 
@@ -17,11 +18,6 @@ FRAME = pd.DataFrame(
         "old": [True, False, False, True],
     }
 )
-
-
-def quick(**settings):
-    short = {"epochs": 5, "members": 2, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
-    return FunctionSpaceClassifier(**{**short, **settings})
 
 
 def encode(table, weights=None):

@@ -6,18 +6,14 @@ import torch
 from sklearn.datasets import make_blobs
 
 import felbo
-from felbo.estimator import FunctionSpaceClassifier
 from felbo.estimator.checks import checked_weights
 from felbo.estimator.objective import WeightedELBO, weighted_nll
 from felbo.estimator.rows import Rows, as_loader
 
+from .quick import quick
+
 X, Y = make_blobs(40, centers=3, cluster_std=2.0, random_state=0)
 COUNTS = np.random.default_rng(0).integers(0, 4, 40)
-
-
-def quick(**settings):
-    short = {"epochs": 5, "members": 2, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
-    return FunctionSpaceClassifier(**{**short, **settings})
 
 
 @pytest.mark.parametrize("batch_size", [None, 8])

@@ -6,14 +6,11 @@ import torch
 
 from felbo import Prediction, score
 
+from .samples import overconfident
 
-def predictions(size=500, classes=10, scale=2.0, seed=0):
-    rng = np.random.default_rng(seed)
-    logits = scale * rng.normal(size=(size, classes))
-    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    # Labels that follow a flatter law than predicted: overconfident, as networks are.
-    labels = np.array([rng.choice(classes, p=p**0.5 / (p**0.5).sum()) for p in probs])
-    return probs, labels
+
+def predictions(size=500, classes=10):
+    return (part.numpy() for part in overconfident(size, classes))
 
 
 def scored(probs, labels, **options):

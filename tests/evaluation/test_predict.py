@@ -2,8 +2,8 @@
 
 import copy
 import pickle
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -161,16 +161,9 @@ def test_draws_are_repeatable_and_leave_the_generator_alone(x):
 def test_seeded_predictions_in_threads_do_not_disturb_each_other(x):
     model = MCDropout(mlp(4, (16,), 3), rate=0.3)
     expected = [predict(model, x, batch_size=5, seed=seed).probs for seed in range(4)]
-    state, found = torch.get_rng_state(), [None] * 4
-
-    def run(seed):
-        found[seed] = predict(model, x, batch_size=5, seed=seed).probs
-
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    state = torch.get_rng_state()
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda seed: predict(model, x, batch_size=5, seed=seed).probs, range(4))
     assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
     assert torch.equal(state, torch.get_rng_state())
 

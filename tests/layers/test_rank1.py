@@ -56,12 +56,6 @@ def test_item_i_has_the_weight_of_member_i_modulo_members(kind):
         torch.testing.assert_close(y[i : i + 1], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_members_of_a_fresh_layer_are_the_layer_itself_when_factors_do_not_spread():
-    layer = nn.Conv2d(3, 5, 3)
-    x = torch.randn(4, 3, 6, 6)
-    torch.testing.assert_close(Rank1Layer(layer, 2, rho=-40.0)(x), layer(x))
-
-
 def test_weight_is_shared_and_the_layer_keeps_its_bias():
     layer = nn.Linear(3, 2)
     rank1 = Rank1Layer(layer, 2)

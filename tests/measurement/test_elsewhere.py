@@ -61,20 +61,6 @@ def test_the_number_of_axes_decides_on_the_parts(x, parts):
     assert (points[:, None] - x[None]).flatten(2).abs().amax(-1).min() > 1e-4
 
 
-def test_one_generator_serves_all_parts():
-    x = torch.rand(16, 3, 8, 8)
-
-    def points():
-        elsewhere = Elsewhere(generator=torch.Generator().manual_seed(3))
-        return [elsewhere(x) for _ in range(2)]
-
-    first = points()
-    torch.rand(1)
-    again = points()
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not torch.equal(first[0], first[1])
-
-
 def test_parts_for_any_inputs_share_them():
     x = {"a": torch.arange(6)[:, None], "b": torch.arange(6)}
     parts = [Augmented(lambda x: x), lambda x: {name: -part for name, part in x.items()}]

@@ -156,8 +156,3 @@ def test_rank1_takes_a_loader_that_drops_the_small_batch_and_one_of_its_own_maki
         DataLoader(dataset, batch_sampler=sampler),
     ):
         felbo.fit(KINDS["Rank1"](network), felbo.WeightSpaceELBO(19), loader, epochs=1)
-
-
-def test_rank1_refuses_a_batch_smaller_than_its_members_by_itself():
-    with pytest.raises(ValueError, match="batch of 3 cannot be split over 4 members"):
-        KINDS["Rank1"](network)(data(3)[0])

@@ -51,14 +51,6 @@ def test_as_a_stochastic_classifier_it_predicts_the_mean():
     assert model(x).shape == model.eval()(x).shape == (1, 5, 3)
 
 
-def test_the_given_network_is_copied():
-    network = mlp(2, (), 3)
-    model = ConcentrationNetwork(network)
-    with torch.no_grad():
-        next(model.parameters()).zero_()
-    assert next(network.parameters()).abs().sum() > 0
-
-
 def test_refuses_an_unknown_link():
     with pytest.raises(ValueError, match=r"'exp' or 'relu', got 'softplus'"):
         ConcentrationNetwork(nn.Identity(), link="softplus")

@@ -39,11 +39,6 @@ def test_skip_does_not_match_a_name_that_only_begins_alike():
     assert names(network, ("fc",)) == ["fc2"]
 
 
-def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"'head'.*'1', '3', '5'"):
-        names(mlp(2, (4, 4), 3), ("head",))
-
-
 def test_single_string_is_refused():
     with pytest.raises(TypeError, match=r"use \('fc',\)"):
         names(resnet18(10, width=1), "fc")

@@ -14,12 +14,10 @@ def two_linear(rate=0.4):
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(rate), nn.Linear(8, 3))
 
 
-def test_rate_zero_is_map():
-    network, x = mlp(4, (5, 5), 3), torch.randn(6, 4)
+def test_rate_zero_reaches_dropout_layers_that_were_there():
+    network, x = two_linear(), torch.randn(6, 4)
     model = MCDropout(network, rate=0.0)
-    torch.testing.assert_close(model(x, 3), MAP(network)(x, 3), rtol=0, atol=0)
-    model = MCDropout(two_linear(), rate=0.0)
-    assert torch.equal(model(x), model(x))
+    assert torch.equal(model(x, 2), MAP(network.eval())(x, 2))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -127,31 +125,12 @@ def test_weights_keep_their_names_and_the_network_is_untouched(make):
     assert [type(m) for m in network.modules()] == names
 
 
-@pytest.mark.parametrize("make", [lambda: mlp(4, (50,), 3), two_linear])
-def test_a_deep_copy_drops_as_the_original_does(make):
-    model, x = MCDropout(make()), torch.randn(6, 4)
-    twin = copy.deepcopy(model)
-    torch.manual_seed(5)
-    expected = model(x, 3)
-    torch.manual_seed(5)
-    assert torch.equal(twin(x, 3), expected)
-    for parameter in twin.parameters():
-        nn.init.zeros_(parameter)
-    torch.manual_seed(5)
-    assert torch.equal(model(x, 3), expected)
-
-
 def test_each_draw_normalises_its_own_batch():
     """With batch statistics, a draw does not depend on the other draws."""
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     x = torch.randn(16, 4)
     model = MCDropout(network, rate=0.0)
     torch.testing.assert_close(model(x, 3)[2], copy.deepcopy(network).train()(x))
-
-
-def test_nothing_to_drop_is_refused():
-    with pytest.raises(ValueError, match="Nothing to convert"):
-        MCDropout(nn.Sequential(nn.ReLU()))
 
 
 @pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout])

@@ -1,5 +1,4 @@
 import torch
-from torch import nn
 
 from felbo import MAP
 from felbo.networks import mlp
@@ -21,14 +20,6 @@ def test_gradient_of_a_mean_over_draws_does_not_depend_on_their_number():
         model(x, draws).square().mean().backward()
         gradients.append(model.network[1].weight.grad)
     torch.testing.assert_close(*gradients)
-
-
-def test_the_network_given_is_copied():
-    network, x = mlp(4, (5,), 3), torch.randn(6, 4)
-    model = MAP(network)
-    before = network(x)
-    nn.init.zeros_(model.network[1].weight)
-    assert torch.equal(network(x), before)
 
 
 def test_there_is_no_weight_posterior():

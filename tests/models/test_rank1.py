@@ -1,7 +1,5 @@
 """Rank-1 members: who sees what, in training and in evaluation."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -84,10 +82,6 @@ def test_batch_smaller_than_the_members_is_refused_before_any_work(model):
         model.train()(torch.zeros(2, 2))
 
 
-def test_small_batch_is_fine_in_evaluation(model):
-    assert model.eval()(torch.zeros(1, 2)).shape == (3, 1, 4)
-
-
 def test_batch_normalisation_sees_the_whole_batch():
     torch.manual_seed(2)
     network = resnet18(3, width=2)
@@ -109,17 +103,13 @@ def test_divergence_adds_up_over_layers():
     torch.testing.assert_close(model.weight_kl(), 16 * one)
 
 
-def test_names_and_original():
+def test_names():
     network = resnet18(10, width=1)
-    before = copy.deepcopy(network.state_dict())
     model = Rank1(network, skip=("fc",))
     assert len(model.converted) == 20
     assert {"fc", "bn1"} <= set(model.not_converted)
     assert isinstance(model.network.fc, nn.Linear)
     assert isinstance(model.network.layer1[0].conv1, Rank1Layer)
-    assert list(network.state_dict()) == list(before)
-    nn.init.zeros_(model.network.conv1.shared.weight)
-    torch.testing.assert_close(network.conv1.weight, before["conv1.weight"])
 
 
 def test_tied_weights_stay_tied():

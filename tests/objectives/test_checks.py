@@ -6,7 +6,7 @@ from torch.distributions import Dirichlet
 import felbo
 from felbo import MAP, FunctionSpaceELBO, NegativeLogLikelihood, UniformPrior
 from felbo.networks import mlp
-from felbo.objectives.checks import check_labels, check_model, check_prior
+from felbo.objectives.checks import check_labels, check_prior
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
@@ -57,18 +57,6 @@ def test_priors_for_all_points_or_for_each_pass(shape):
 def test_priors_that_do_not_fit_are_refused(shape, message):
     with pytest.raises(ValueError, match=message):
         check_prior(torch.ones(shape), points=5, classes=4)
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (mlp(2, (5,), 3), "is a plain network. Wrap it first"),
-        (lambda x: x, "Expected a stochastic classifier, got function"),
-    ],
-)
-def test_what_gives_no_draws_is_refused(model, message):
-    with pytest.raises(TypeError, match=message):
-        check_model(model)
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], np.array([0, 1, 2])])

@@ -69,15 +69,6 @@ def test_weight_rises_with_training_steps_only(logits):
     assert objective.step == 6
 
 
-def test_gradient_equals_finite_differences(logits):
-    objective = Evidential(1)
-    objective.step = 1
-    model = outputs_as_they_come("exp").eval()
-    assert torch.autograd.gradcheck(
-        lambda l: objective(model, l, LABELS).total, (logits.requires_grad_(),)
-    )
-
-
 def test_optimum_has_evidence_for_the_label_alone():
     """With all its evidence on the label both terms fall to zero as that evidence grows."""
     logits = nn.Parameter(torch.ones(1, 3))
@@ -92,18 +83,6 @@ def test_optimum_has_evidence_for_the_label_alone():
     alpha = model.concentration(logits).detach()[0]
     torch.testing.assert_close(alpha[:2], torch.ones(2), atol=0.02, rtol=0)
     assert alpha[2] > 10
-
-
-@pytest.mark.parametrize("link", ["relu", "exp"])
-@pytest.mark.parametrize("pattern", [[500, -500, 0], [-500, 500, 500], [-500] * 3, [500] * 3])
-def test_extreme_logits_have_finite_losses_and_gradients(link, pattern):
-    logits = torch.tensor([pattern], dtype=torch.float32, requires_grad=True)
-    objective = Evidential(1)
-    objective.step = 1
-    loss = objective(outputs_as_they_come(link), logits, torch.tensor([0]))
-    loss.total.backward()
-    assert loss.total.isfinite()
-    assert logits.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("steps", [0, float("nan"), float("inf")])

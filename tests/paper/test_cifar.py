@@ -1,4 +1,4 @@
-"""The models of the CIFAR experiments at full size: published settings, and two real steps each."""
+"""The models of the CIFAR experiments: published settings and sizes, and two real steps each."""
 
 import itertools
 import math
@@ -61,12 +61,14 @@ def test_the_reduced_preset_keeps_data_members_and_batches():
     assert {key for key in cifar.PAPER if cifar.CPU[key] != cifar.PAPER[key]} == reduced
 
 
+@pytest.mark.parametrize("width", [4, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", TRAININGS)
-def test_two_real_steps_at_full_width(name, eight_images, monkeypatch, tmp_path):
+def test_two_real_steps(name, width, eight_images, monkeypatch, tmp_path):
     losses = []
     fit = felbo.fit
     monkeypatch.setattr(felbo, "fit", lambda *args, **kw: losses.append(fit(*args, **kw)))
     settings = {**PAPER, "train_size": 8, "batch_size": 4, "epochs": 1, "rank1_epochs": 1}
+    settings["width"] = width
     settings["kl_scale"] = 4 / 128  # the weight of a full batch
     model = cifar.build("cifar10", name, 0, settings)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}

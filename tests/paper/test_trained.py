@@ -1,7 +1,7 @@
 """Trained weights are read again only if settings and code are those that made them."""
 
 import time
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -95,21 +95,17 @@ def test_checkpoints_are_deleted_when_the_weights_are_kept(tmp_path):
 
 
 def test_a_second_cell_waits_for_the_weights_of_the_first(tmp_path):
-    trainings, models = [], []
+    trainings = []
 
     def slow(model, checkpoints):
         trainings.append(len(trainings))
         time.sleep(0.3)
         to_ones(model, checkpoints)
 
-    def cell():
+    def cell(_):
         with keeping_weights_in(tmp_path):
-            models.append(trained("map", {}, build, slow))
+            return weights(trained("map", {}, build, slow))
 
-    threads = [Thread(target=cell) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(cell, range(2))) == [[1.0] * 6] * 2
     assert trainings == [0]
-    assert [weights(model) for model in models] == [[1.0] * 6] * 2

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import felbo
+from felbo.inputs import map_tensors, tensors
 from felbo.networks import compact, mlp
 from felbo.saving import ExportError, exporting
 from felbo.saving.fixed import FixedDraws, with_fixed_draws, with_shared_masks
@@ -39,7 +40,10 @@ def run(path, x):
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert [output.name for output in session.get_outputs()] == ["probabilities", "epistemic"]
-    return session.run(None, {"x": x.numpy()})
+    names = [part.name for part in session.get_inputs()]
+    assert len(names) > 1 or names == ["x"]
+    given = zip(names, (part.numpy() for part in tensors(x)), strict=True)
+    return session.run(None, dict(given))
 
 
 @pytest.fixture
@@ -53,14 +57,19 @@ def remarks():
     logger.removeHandler(handler)
 
 
-# Seconds for each: one file of either kind in every run, the other models in the slow one. ONNX
-# starts from the same graph.
-QUICK = [("MeanField", "pt2"), ("Ensemble", "onnx")]
-SLOW = [*((name, "pt2") for name in MODELS if name != "MeanField"), ("MCDropout", "onnx")]
+# Models that draw take seconds each, for the fit of their Dirichlet: in every run only those of
+# tests/cli/test_predict.py::test_export, of docs/saving.md and, as ONNX, of several inputs below.
+SLOW = [*((name, "pt2") for name in MODELS if name not in ("MAP", "ConcentrationNetwork"))]
+SLOW += [("Ensemble", "onnx"), ("MCDropout", "onnx")]
 
 
 @pytest.mark.parametrize(
-    ("name", "suffix"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
+    ("name", "suffix"),
+    [
+        ("MAP", "pt2"),
+        ("ConcentrationNetwork", "pt2"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW),
+    ],
 )
 def test_other_inputs_in_other_numbers_give_what_the_model_predicts(
     name, suffix, tmp_path, remarks
@@ -97,7 +106,8 @@ def test_images(tmp_path):
     np.testing.assert_allclose(run(path, images)[0], felbo.predict(model, images).probs, atol=1e-5)
 
 
-@pytest.mark.parametrize("suffix", ["pt2", pytest.param("onnx", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/cli/test_predict.py::test_export is a quick one
+@pytest.mark.parametrize("suffix", ["pt2", "onnx"])
 def test_a_classifier_brings_its_preprocessing(suffix, tmp_path):
     table = X.double().numpy() * 10 + 3
     labels = np.where(table[:, 0] > 3, "yes", "no")
@@ -196,30 +206,20 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("kind", "form", "suffix"), FORMS)
-def test_several_inputs(kind, form, suffix, tmp_path):
+def test_several_inputs(kind, form, suffix, tmp_path, remarks):
     felbo.seed_everything(0)
     options = {"mask": "draw"} if kind is felbo.MCDropout else {}
     model = kind(_Parts(), **options).eval()
     left, right = torch.randn(7, 2), torch.randn(7, 3)
     x = {"right": right, "left": left} if form == "dict" else (left, right)
-    example = (
-        {name: part[:1] for name, part in x.items()} if form == "dict" else (left[:1], right[:1])
-    )
+    example = map_tensors(lambda part: part[:1], x)
     path = felbo.export(model, tmp_path / f"m.{suffix}", example, num_data=100, seed=0)
+    assert remarks == []
+    probs, epistemic = run(path, x)
     expected = felbo.predict(model, x, num_data=100, seed=0)
-    if suffix == "pt2":
-        probs, epistemic = torch.export.load(path).module()(x)
-    else:
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        names = [part.name for part in session.get_inputs()]
-        parts = x.values() if form == "dict" else x
-        given = dict(zip(names, (part.numpy() for part in parts), strict=True))
-        probs, epistemic = map(torch.from_numpy, session.run(None, given))
-    assert torch.allclose(probs, expected.probs, atol=1e-5)
+    np.testing.assert_allclose(probs, expected.probs, atol=1e-5)
     if expected.is_random:
-        assert torch.allclose(epistemic, expected.epistemic, atol=1e-4)
+        np.testing.assert_allclose(epistemic, expected.epistemic, atol=1e-4)
 
 
 def test_inputs_of_another_kind_are_named(tmp_path):

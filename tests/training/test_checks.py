@@ -137,15 +137,6 @@ def test_a_last_batch_of_one_where_it_has_more_than_one_pixel():
     refused(felbo.MAP(convolutional(1)), pictures(17, 1), ValueError, message, batch_size=16)
 
 
-def test_batches_smaller_than_the_members_of_a_rank_1_model():
-    model = felbo.Rank1(network(), members=4)
-    message = "last batch would hold 2 .*Rank1 needs at least 4.*drop_last=True"
-    refused(model, data(), ValueError, message, batch_size=16)
-    fit(model, data(52), batch_size=16)
-    # Four draws give every item to every member.
-    fit(model, data(), elbo(num_samples=4), batch_size=16)
-
-
 @pytest.mark.parametrize("size", [32, 33])
 def test_what_ails_every_batch_is_not_blamed_on_the_last(size):
     single = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))

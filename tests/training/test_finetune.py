@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -13,30 +12,6 @@ from felbo.models import MAP, Ensemble, MCDropout, MeanField, Rank1
 from felbo.networks import mlp
 
 from .small import changed, data, elbo, modes, network, normalised, state
-
-
-@pytest.fixture(scope="module")
-def digits():
-    images, labels = load_digits(return_X_y=True)
-    x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 8 - 1
-    y = torch.tensor(labels)
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    x, y = x[order], y[order]
-    return (x[:1300], y[:1300]), (x[1300:], y[1300:])
-
-
-@pytest.fixture(scope="module")
-def trained(digits):
-    """A perceptron trained by cross-entropy alone, until it is sure of itself."""
-    torch.manual_seed(1)
-    network = mlp(64, (50, 50), 10)
-    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
-    (x, y), _ = digits
-    for _ in range(250):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(x), y).backward()
-        optimizer.step()
-    return network.eval()
 
 
 @pytest.mark.parametrize("layers", ["all", "last"])

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
-from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import felbo
@@ -16,30 +14,6 @@ from felbo.training import compare_before_after
 
 # felbo.training.finetune is the function; its module has the same name.
 finetune_module = sys.modules["felbo.training.finetune"]
-
-
-@pytest.fixture(scope="module")
-def digits():
-    images, labels = load_digits(return_X_y=True)
-    x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 8 - 1
-    y = torch.tensor(labels)
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    x, y = x[order], y[order]
-    return (x[:1300], y[:1300]), (x[1300:], y[1300:])
-
-
-@pytest.fixture(scope="module")
-def trained(digits):
-    """A perceptron trained by cross-entropy alone, until it is sure of itself."""
-    torch.manual_seed(1)
-    network = mlp(64, (50, 50), 10)
-    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
-    (x, y), _ = digits
-    for _ in range(250):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(x), y).backward()
-        optimizer.step()
-    return network.eval()
 
 
 def test_by_default_it_knows_no_less_on_the_data_and_doubts_elsewhere(digits, trained):

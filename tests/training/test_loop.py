@@ -155,13 +155,6 @@ def test_seeded_trainings_in_two_threads_do_not_disturb_each_other():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_training_lowers_the_loss_and_learns():
-    model, (x, y) = felbo.MAP(network()), data()
-    history = fit(model, (x, y), batch_size=10, epochs=40, learning_rate=0.02)
-    assert history.total[-1] < 0.7 * history.total[0]
-    assert felbo.score(felbo.predict(model, x), y).accuracy > 90
-
-
 @pytest.mark.parametrize(
     ("make", "expected"),
     [

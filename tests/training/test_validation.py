@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import felbo
 from felbo.training import ValidationScores
 
-from .small import data, elbo, fit, network, normalised, refused, state, weights
+from .small import data, elbo, fit, network, normalised, refused, state
 
 HELD_OUT = data(130)
 
@@ -97,14 +97,6 @@ def test_validation_data_that_hold_nan_are_named():
     x[3] = torch.nan
     with pytest.raises(FloatingPointError, match="validation inputs hold NaN"):
         fit(felbo.MAP(network()), data(), validation=(x, y))
-
-
-def test_validation_without_patience_keeps_the_last_weights():
-    model, other = felbo.MAP(network()), felbo.MAP(network())
-    other.load_state_dict(model.state_dict())
-    fit(model, data(), validation=HELD_OUT)
-    fit(other, data())
-    assert torch.equal(weights(model), weights(other))
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
