@@ -38,6 +38,7 @@ from felbo.paper.rotated_mnist import ANGLES, CHOICES, KINDS, build
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
 from felbo.report.curves import by_kind_and_way
+from felbo.report.style import PALETTE
 
 CLASSES = 10
 METRICS = ("accuracy", "log_likelihood", "ece")
@@ -60,6 +61,7 @@ SETS: tuple[MeasurementSet, ...] = (
     Mosaic(),
 )
 ALONE = {f"only {type(part).__name__}": part for part in SETS}
+BLACK = "#000000"
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 
@@ -189,7 +191,20 @@ def draw(summaries: Sequence[Summary], stem: str, *, title: str) -> None:
     curves([s for s in shown if "only" not in s.model], stem, title=title, styles=styles)
     alone = [s for s in shown if "only" in s.model or s.model == "MAP everywhere"]
     if any("only" in s.model for s in alone):
-        curves(alone, f"{stem}_alone", title=f"{title}: each set of points alone")
+        title = f"{title}: each set of points alone (dashed: not in the mixture)"
+        curves(alone, f"{stem}_alone", title=title, styles=styles_alone)
+
+
+def styles_alone(models: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Draw the mixture in black, its parts as solid lines and the other sets as dashed ones."""
+    mixed = [f"MAP only {type(part).__name__}" for part in image_parts()]
+    others = [name for name in models if "only" in name and name not in mixed]
+    colours = [colour for colour in PALETTE if colour != BLACK]
+    return {
+        **{name: {"color": BLACK, "linewidth": 2.5} for name in models if "only" not in name},
+        **{name: {"color": c} for name, c in zip(mixed, colours, strict=False) if name in models},
+        **{n: {"color": c, "linestyle": "--"} for n, c in zip(others, colours, strict=False)},
+    }
 
 
 def _presets() -> dict[str, Preset]:
