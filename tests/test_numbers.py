@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import felbo
-from felbo import dirichlet, measurement
+from felbo import measurement
 from felbo._numbers import refuse_booleans
 from felbo.estimator.stopping import mean_bounds
 from felbo.evaluation import attacks
@@ -16,7 +16,6 @@ from felbo.training import Checkpoint
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(6) % 3
 PRIOR = felbo.UniformPrior(3)
-PROBS = torch.full((2, 6, 3), 1 / 3)
 
 
 def network():
@@ -110,13 +109,6 @@ CALLS = {
     ),
     "UniformPrior": (felbo.UniformPrior, ["num_classes"]),
     "ModelPrior": (lambda **s: ModelPrior(model(), **s), ["max_precision", "smoothing"]),
-    "dirichlet.fit": (
-        lambda **s: dirichlet.fit(PROBS, **{"max_precision": 9.0, **s}),
-        [
-            "max_precision",
-            "min_precision",
-        ],
-    ),
     "Grid": (
         lambda **s: measurement.Grid([(0.0, 3.0)], **{"step": 1.0, **s}),
         [
@@ -136,7 +128,6 @@ CALLS = {
         ],
     ),
     "patience of a classifier": (lambda **s: mean_bounds([], **s), ["patience"]),
-    "smooth": (lambda **s: dirichlet.smooth(PROBS, **s), ["smoothing"]),
     "FunctionSpaceClassifier": (
         classifier,
         [

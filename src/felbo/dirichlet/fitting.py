@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from felbo._numbers import refuse_booleans
 from felbo.dirichlet.free import check_has_maximum, newton_step, solve_concentration
 from felbo.dirichlet.precision import TINY, Solution, solve
 from felbo.dirichlet.validation import check_bracket, check_draws, check_simplex, check_spread
@@ -53,7 +52,6 @@ def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
         >>> smooth(torch.tensor([1.0, 0.0]), smoothing=0.5)
         tensor([0.7500, 0.2500])
     """
-    refuse_booleans(smoothing=smoothing)
     if not 0 <= smoothing <= 1:
         raise SettingError(f"smoothing must lie in [0, 1], got {smoothing}.")
     return probs * (1 - smoothing) + smoothing / probs.shape[-1]
@@ -241,7 +239,6 @@ def _tolerance(dtype: torch.dtype) -> float:
 
 
 def _bracket(classes: int, lower: float | None, upper: float | None) -> tuple[float, float]:
-    refuse_booleans(min_precision=lower, max_precision=upper)
     low = float(classes) if lower is None else float(lower)
     high = DEFAULT_MAX_PRECISION if upper is None else float(upper)
     check_bracket(low, high)

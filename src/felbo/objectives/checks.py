@@ -145,6 +145,13 @@ def check_weight(what: str, value: Any) -> None:
         raise SettingError(f"{what} must be finite and ≥ 0, got {value!r}.")
 
 
+def check_smoothing(value: float) -> None:
+    """Raise unless γ lies in [0, 1)."""
+    refuse_booleans(smoothing=value)
+    if not 0.0 <= value < 1.0:
+        raise SettingError(f"smoothing must lie in [0, 1), got {value}.")
+
+
 def check_choice(what: str, value: Any, choices: Sequence[str]) -> None:
     """Raise unless ``value`` is one of the choices."""
     if value not in choices:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet, fused
-from felbo._numbers import refuse_booleans
-from felbo.errors import InputTypeError, SettingError
+from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
 from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
@@ -20,6 +19,7 @@ from felbo.objectives.checks import (
     check_choice,
     check_count,
     check_prior,
+    check_smoothing,
     check_weight,
     concentration_at,
     warn_if_flat,
@@ -145,9 +145,7 @@ class FunctionSpaceELBO(Objective):
             check_weight("kl_weight must be 'batch' or a number; it", kl_weight)
         if batch_size is not None:
             check_count("batch_size", batch_size)
-        refuse_booleans(smoothing=smoothing)
-        if not 0.0 <= smoothing < 1.0:
-            raise SettingError(f"smoothing must lie in [0, 1), got {smoothing}.")
+        check_smoothing(smoothing)
         self.prior = prior
         self.num_data = num_data
         self.terms = _as_terms(measurement)

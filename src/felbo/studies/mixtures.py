@@ -30,10 +30,10 @@ from felbo.objectives.everywhere import DATA_STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report.style import PALETTE, new_figure, save
-from felbo.studies.strengths import IMAGES, data_of, model_of
+from felbo.studies.strengths import GREY, IMAGES, data_of, model_of
 
 NONE = "cross-entropy"
-DATASETS = (*IMAGES, "digits")
+DATASETS = (*GREY, "digits")
 MAX_NATS, MAX_POINTS = 0.02, 0.3
 
 

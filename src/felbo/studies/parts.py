@@ -26,7 +26,7 @@ from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH
 from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report.style import PALETTE, new_figure, save
-from felbo.studies.strengths import IMAGES, TABLES, data_of, model_of
+from felbo.studies.strengths import GREY, IMAGES, TABLES, data_of, model_of
 
 RECOMMENDED = "recommended"
 
@@ -57,7 +57,7 @@ def table_mixtures() -> dict[str, list[MeasurementSet]]:
 
 
 MIXTURES = {
-    **{f"{name}, {mixture}": (name, mixture) for name in IMAGES for mixture in image_mixtures()},
+    **{f"{name}, {mixture}": (name, mixture) for name in GREY for mixture in image_mixtures()},
     **{f"{name}, {mixture}": (name, mixture) for name in TABLES for mixture in table_mixtures()},
 }
 

@@ -28,6 +28,8 @@ LABELS = {
     "auroc": "AUROC of points elsewhere",
 }
 IMAGES = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist", "CIFAR-10": "cifar10"}
+# Images of one channel: those that other studies compare sets of points on.
+GREY = ("MNIST", "Fashion-MNIST")
 TABLES: dict[str, Callable[..., Any]] = {
     "breast cancer": datasets.load_breast_cancer,
     "wine": datasets.load_wine,
