@@ -3,7 +3,8 @@
     git worktree add ../before COMMIT
     python -m benchmarks.against ../before
 
-Each tree runs in a process of its own, and the two take their steps in turn.
+Each tree runs in a process of its own, and the two take their steps in turn. Both have one thread: further
+threads of the process that waits would spin beside the other one.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Tree:
             stdout=subprocess.PIPE,
             text=True,
             cwd=HERE,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         )
         self.read()
 
