@@ -3,8 +3,8 @@
     git worktree add ../before COMMIT
     python -m benchmarks.against ../before
 
-Each tree runs in a process of its own, and the two take their steps in turn. Both have one thread: further
-threads of the process that waits would spin beside the other one.
+Each tree runs in a process of its own, and the two take their steps in turn. Both have one thread:
+further threads of the process that waits would spin beside the other one.
 """
 
 from __future__ import annotations
