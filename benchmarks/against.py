@@ -14,76 +14,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import torch
-from torch import nn
-
+import felbo
+from benchmarks.steps import CASES, Case, data_of, step_of, total
 from benchmarks.timing import Row, compare
 
 HERE = Path(__file__).parents[1]
 GOAL = "≤ 1.03"
 
 
-class Case(NamedTuple):
-    """A training step that both trees can take; it is built inside each of them."""
-
-    what: str
-    build: Callable[[], Callable[[], None]]
-    number: int
-    rounds: int
-
-
-def step(model: Any, classes: int, shape: tuple[int, ...]) -> Callable[[], None]:
-    """Return one step of the bound with Adam on made-up data, through names that do not change."""
-    import felbo
-
-    torch.manual_seed(0)
-    x, y = torch.randn(shape), torch.randint(0, classes, shape[:1])
-    objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(classes), num_data=60_000)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
-
-    def take() -> None:
-        optimizer.zero_grad()
-        objective(model, x, y).total.backward()
-        optimizer.step()
-
-    return take
-
-
-def _map() -> Callable[[], None]:
-    import felbo
-
-    return step(felbo.MAP(felbo.networks.mlp(784, (50, 50), 10)), 10, (256, 784))
-
-
-def _ensemble() -> Callable[[], None]:
-    import felbo
-
-    model = felbo.Ensemble(lambda: felbo.networks.mlp(784, (50, 50), 10), members=10)
-    return step(model, 10, (256, 784))
-
-
-def _resnet() -> Callable[[], None]:
-    import felbo
-
-    return step(felbo.MAP(felbo.networks.resnet18(10, width=16)), 10, (128, 3, 32, 32))
-
-
-def _many_classes() -> Callable[[], None]:
-    import felbo
-
-    model = felbo.Ensemble(lambda: nn.Sequential(nn.Linear(512, 1000)), members=5)
-    return step(model, 1000, (256, 512))
-
-
-CASES = (
-    Case("MLP 784-50-50-10, B = 256, M = 1", _map, 20, 150),
-    Case("MLP ensemble, M = 10", _ensemble, 10, 80),
-    Case("ResNet-18 (width 16), B = 128, M = 1", _resnet, 1, 40),
-    Case("linear head 512-1000, K = 1000, M = 5, B = 256", _many_classes, 4, 40),
-)
+def step(case: Case) -> Callable[[], None]:
+    """Return one training step, through names that source trees have in common."""
+    x, y = data_of(case)
+    model = case.build()
+    objective = felbo.FunctionSpaceELBO(felbo.UniformPrior(case.classes), num_data=60_000)
+    return step_of(model, partial(total, objective, model, x, y))
 
 
 class Tree:
@@ -121,7 +68,7 @@ class Tree:
 
 def serve(case: Case) -> None:
     """Take steps whenever a line comes in."""
-    take = case.build()
+    take = step(case)
     for _ in range(3 * case.number):
         take()
     print("ready", flush=True)

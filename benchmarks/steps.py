@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -34,37 +35,28 @@ def cross_entropy(model: felbo.StochasticClassifier, x: Tensor, y: Tensor) -> Te
     return F.cross_entropy(logits.flatten(0, 1), y.repeat(len(logits)))
 
 
-def with_and_without(
-    what: str,
-    build: Callable[[], felbo.StochasticClassifier],
-    x: Tensor,
-    classes: int,
-    goal: str,
-    number: int,
-    rounds: int,
-) -> Row:
+def with_and_without(case: Case) -> Row:
     """Compare a step of the function-space ELBO with a step of cross-entropy alone.
 
     Each side takes several steps in a row, as in training, since the first one starts with the
     other side's code and data in the caches; but only a few, so that fluctuations of the machine's
     speed affect both sides equally.
     """
-    torch.manual_seed(0)
-    y = torch.randint(0, classes, (len(x),))
+    x, y = data_of(case)
     found = {}
     for implementation in ("plain", "fused"):
         objective = felbo.FunctionSpaceELBO(
-            felbo.UniformPrior(classes), num_data=60_000, implementation=implementation
+            felbo.UniformPrior(case.classes), num_data=60_000, implementation=implementation
         )
-        ours, theirs = build(), build()
+        ours, theirs = case.build(), case.build()
         found[implementation] = compare(
-            what,
+            case.what,
             step_of(ours, partial(total, objective, ours, x, y)),
             "the same step, cross-entropy only",
             step_of(theirs, partial(cross_entropy, theirs, x, y)),
-            goal,
-            number=number,
-            rounds=rounds if implementation == "fused" else max(rounds // 4, 5),
+            case.goal,
+            number=case.number,
+            rounds=case.rounds if implementation == "fused" else max(case.rounds // 4, 5),
         )
     return replace(found["fused"], plain=found["plain"].ratio)
 
@@ -76,52 +68,75 @@ def total(
     return objective(model, x, y).total
 
 
+def data_of(case: Case) -> tuple[Tensor, Tensor]:
+    """Return made-up inputs and labels."""
+    torch.manual_seed(0)
+    return torch.randn(case.shape), torch.randint(0, case.classes, case.shape[:1])
+
+
 def mlp() -> nn.Module:
     return felbo.networks.mlp(784, (50, 50), 10)
 
 
-def rows() -> Iterator[Row]:
-    """Measure training steps."""
-    torch.manual_seed(0)
-    digits = torch.randn(256, 784)
-    yield with_and_without(
+class Case(NamedTuple):
+    """A training step: model, made-up inputs ``[B, ...]``, and how often it is measured."""
+
+    what: str
+    build: Callable[[], felbo.StochasticClassifier]
+    shape: tuple[int, ...]
+    classes: int
+    goal: str
+    number: int
+    rounds: int
+
+
+CASES = (
+    Case(
         "training step, MLP 784-50-50-10, B = 256, M = 1",
         lambda: felbo.MAP(mlp()),
-        digits,
+        (256, 784),
         10,
         "≤ 1.25",
         number=20,
         rounds=80,
-    )
-    yield with_and_without(
+    ),
+    Case(
         "training step, MLP ensemble, M = 10",
         lambda: felbo.Ensemble(mlp, members=10),
-        digits,
+        (256, 784),
         10,
         "≤ 1.20",
         number=10,
         rounds=50,
-    )
-    yield with_and_without(
+    ),
+    Case(
         "training step, ResNet-18 (width 16), B = 128, M = 1",
         lambda: felbo.MAP(felbo.networks.resnet18(10, width=16)),
-        torch.randn(128, 3, 32, 32),
+        (128, 3, 32, 32),
         10,
         "≤ 1.02",
         number=1,
         # Many rounds: the time of one step varies by 10 %, and the goal is 2 %.
         rounds=200,
-    )
-    yield with_and_without(
+    ),
+    Case(
         "training step, linear head 512-1000, K = 1000, M = 5, B = 256",
         lambda: felbo.Ensemble(lambda: nn.Sequential(nn.Linear(512, 1000)), members=5),
-        torch.randn(256, 512),
+        (256, 512),
         1000,
         "≤ 1.5",
         number=4,
         rounds=25,
-    )
-    yield against_ten_networks(digits)
+    ),
+)
+
+
+def rows() -> Iterator[Row]:
+    """Measure training steps."""
+    torch.manual_seed(0)
+    for case in CASES:
+        yield with_and_without(case)
+    yield against_ten_networks(torch.randn(256, 784))
 
 
 def against_ten_networks(x: Tensor) -> Row:

@@ -110,3 +110,12 @@ def test_the_figures_are_drawn(tmp_path):
     alone = [row._replace(model="MAP only Rolled") for row in rows]
     unknown_shift.draw([*rows, *alone], str(tmp_path / "shift"), title="Shift")
     assert (tmp_path / "shift_alone.png").exists()
+
+
+def test_no_two_sets_of_points_look_the_same_in_the_figure():
+    names = ["MAP everywhere", *(f"MAP {variant}" for variant in unknown_shift.ALONE)]
+    styles = unknown_shift.styles_alone(names)
+    assert set(styles) == set(names)
+    assert len({(s["color"], s.get("linestyle", "-")) for s in styles.values()}) == len(names)
+    dashed = {name for name, style in styles.items() if style.get("linestyle") == "--"}
+    assert dashed == {"MAP only WorstCase", "MAP only RandomConvolution", "MAP only Mosaic"}
