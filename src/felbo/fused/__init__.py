@@ -5,6 +5,6 @@ This package exists only for speed: each function has a plain version that can r
 
 from felbo.fused.kl import function_space_kl
 from felbo.fused.short_rows import cross_entropy, softmax
-from felbo.fused.terms import nll_and_kl
+from felbo.fused.terms import bound
 
-__all__ = ["cross_entropy", "function_space_kl", "nll_and_kl", "softmax"]
+__all__ = ["bound", "cross_entropy", "function_space_kl", "softmax"]

@@ -41,15 +41,20 @@ class Divergence(NamedTuple):
     alpha: Tensor
     value: Tensor
 
-    def gradient(self, beta: Tensor, smoothing: float, axis: int) -> Tensor:
-        """Return ``M ∂KL/∂logits``, in the memory of ``f``."""
+    def gradient(
+        self, beta: Tensor, smoothing: float, axis: int, weight: float = 1.0, plus: float = 0.0
+    ) -> Tensor:
+        """Return ``weight · M ∂KL/∂logits + plus · p``, in the memory of ``f``.
+
+        The gradient of the NLL is p less one for the label: both terms are had in one pass.
+        """
         probs, f, alpha, _ = self
         # For a single draw α = N f, and its part is N Σ_k ∂f_k = 0.
-        pull = -beta if len(f) == 1 else alpha - beta
+        pull = beta * -weight if len(f) == 1 else (alpha - beta).mul_(weight)
         # ∂log f / ∂log p = (1 − γ) p / f = 1 − (γ / K) / f.
         by_log_p = torch.addcdiv(pull, pull, f, value=-smoothing / f.shape[axis], out=f)
         total = by_log_p.sum(axis, keepdim=True)
-        return torch.addcmul(by_log_p, probs, total, value=-1.0, out=f)
+        return torch.addcmul(by_log_p, probs, plus - total, out=f)
 
 
 def arranged(values: Tensor, axis: int) -> Tensor:

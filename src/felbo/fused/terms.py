@@ -1,48 +1,64 @@
-"""Both terms of the function-space bound on the batch, from one softmax."""
+"""The function-space bound on the batch, from one softmax."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from felbo.fused.draws import Block, arranged, blocks, divergence
 from felbo.fused.kl import check_applies, function_space_kl
-from felbo.fused.short_rows import class_axis, cross_entropy
+from felbo.fused.short_rows import cross_entropy
 
 # A smaller probability may have lost digits to underflow.
 _SMALLEST = 1e-300
 
 
-def nll_and_kl(
+class Bound(NamedTuple):
+    """Scalars in the precision of the logits, twice differentiable in them.
+
+    Attributes:
+        total: ``nll + kl_weight · kl``.
+        nll: mean negative log-likelihood over draws and points.
+        kl: mean KL over points.
+    """
+
+    total: Tensor
+    nll: Tensor
+    kl: Tensor
+
+
+def bound(
     logits: Tensor,
     labels: Tensor,
     beta: Tensor,
     max_precision: float,
+    kl_weight: float,
     smoothing: float = 1e-4,
     gradient: Literal["partial", "total"] = "partial",
-) -> tuple[Tensor, Tensor]:
-    """Return the means of NLL and KL, equal to ``cross_entropy`` and ``function_space_kl.mean()``.
+) -> Bound:
+    """Return ``cross_entropy``, the mean of ``function_space_kl``, and their weighted sum.
+
+    The gradient of the sum is computed in the forward pass; those of its terms, which a training
+    does not need, when they are asked for.
 
     Args:
         logits: draws ``[M, B, K]``.
         labels: ``[B]``, int64.
         beta: concentration of the prior ``[B, K]`` or ``[K]``, a constant.
         max_precision: upper bound of the fitted precision.
+        kl_weight: weight of the KL in the sum.
         smoothing: γ > 0 of ``f = (1 − γ) softmax + γ / K``, in the KL only.
         gradient: must be ``"partial"``; ``"total"`` has no such closed form.
-
-    Returns:
-        Two scalars in the precision of the logits, twice differentiable in them.
     """
     check_applies(logits, max_precision, smoothing, gradient)
-    nll, kl = _Terms.apply(logits, labels, beta.double(), max_precision, smoothing)  # type: ignore[no-untyped-call]
-    return nll, kl
+    settings = max_precision, smoothing, float(kl_weight)
+    return Bound(*_Bound.apply(logits, labels, beta.double(), *settings))  # type: ignore[no-untyped-call]
 
 
-class _Terms(torch.autograd.Function):
-    """Both terms, with gradients computed in the forward pass."""
+class _Bound(torch.autograd.Function):
+    """The bound, with the gradient of the weighted sum computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -52,50 +68,46 @@ class _Terms(torch.autograd.Function):
         beta: Tensor,
         max_precision: float,
         smoothing: float,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.settings = max_precision, smoothing
-        wanted = ctx.needs_input_grad[0]
-        first, *others = blocks(logits, beta)
-        ctx.arranged = not others
-        if not others:
-            likelihood, kl, gradients = _terms(first, labels, wanted, *ctx.settings)
-        else:
-            likelihood, kl = logits.new_zeros(2, dtype=torch.float64)
-            gradients = tuple(torch.empty_like(logits) for _ in range(2 if wanted else 0))
-            for block in (first, *others):
-                part = _terms(block, labels[block.points], wanted, *ctx.settings)
-                likelihood, kl = likelihood + part[0], kl + part[1]
-                for whole, values in zip(gradients, part[2], strict=True):
-                    whole[:, block.points] = arranged(values, block.axis)
-        ctx.save_for_backward(logits, labels, beta, *gradients)
+        kl_weight: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.settings = max_precision, smoothing, kl_weight
+        ctx.set_materialize_grads(False)
+        gradient = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
+        parts = []
+        for block in blocks(logits, beta):
+            own = None if gradient is None else gradient[:, block.points]
+            parts.append(_terms(block, labels[block.points], own, *ctx.settings))
+        (log_likelihood, kl), *others = parts
+        for part in others:
+            log_likelihood, kl = log_likelihood + part[0], kl + part[1]
+        ctx.save_for_backward(logits, labels, beta, gradient)
         draws, points, _ = logits.shape
         dtype = torch.promote_types(logits.dtype, torch.float32)
-        return (likelihood / (-draws * points)).to(dtype), (kl / points).to(dtype)
+        nll, kl = (log_likelihood / (-draws * points)).to(dtype), (kl / points).to(dtype)
+        return torch.add(nll, kl, alpha=kl_weight), nll, kl
 
     @staticmethod
-    def backward(ctx: Any, by_nll: Tensor, by_kl: Tensor) -> tuple[Tensor | None, ...]:
-        logits, labels, beta, nll, kl = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            # Double backward: the gradient with a graph.
-            terms = (
-                cross_entropy(logits, labels),
-                function_space_kl(logits, beta, *ctx.settings).mean(),
-            )
-            (found,) = torch.autograd.grad(terms, logits, (by_nll, by_kl), create_graph=True)
-            return found, None, None, None, None
-        count = logits.shape[0] * logits.shape[1]
-        found = (nll * (by_nll / count)).addcmul_(kl, by_kl / count)
-        if ctx.arranged:
-            found = arranged(found, class_axis(logits)).to(logits.dtype)
-        return found, None, None, None, None
+    def backward(ctx: Any, *by: Tensor | None) -> tuple[Tensor | None, ...]:
+        logits, labels, beta, gradient = ctx.saved_tensors
+        by_total, *by_terms = by
+        if torch.is_grad_enabled() or any(each is not None for each in by_terms):
+            found = _with_graph(logits, labels, beta, by, *ctx.settings)
+        else:
+            found = gradient * (by_total / (logits.shape[0] * logits.shape[1]))
+        return found, None, None, None, None, None
 
 
 def _terms(
-    block: Block, labels: Tensor, with_gradients: bool, max_precision: float, smoothing: float
-) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Return log-likelihood and KL of a block, sums over its points; gradients by the logits.
+    block: Block,
+    labels: Tensor,
+    gradient: Tensor | None,
+    max_precision: float,
+    smoothing: float,
+    kl_weight: float,
+) -> tuple[Tensor, Tensor]:
+    """Return log-likelihood and KL of a block, sums over its points in float64.
 
-    Everything is in float64. The gradients are those of the NLL and of M times the KL.
+    ``gradient [M, S, K]``, if it is not None, is set to that of M S times the weighted sum.
     """
     _, logits, beta, axis = block
     found = divergence(block, max_precision, smoothing)
@@ -104,9 +116,34 @@ def _terms(
     log_chosen = chosen.log()
     if float(chosen.amin()) < _SMALLEST:
         log_chosen = logits.log_softmax(axis, dtype=torch.float64).gather(axis, index)
-    log_likelihood, kl = log_chosen.sum(), found.value.sum()
-    if not with_gradients:
-        return log_likelihood, kl, ()
-    by_kl = found.gradient(beta, smoothing, axis)
-    by_nll = found.probs.scatter_(axis, index, chosen.sub_(1.0))
-    return log_likelihood, kl, (by_nll, by_kl)
+    if gradient is not None:
+        by_logits = found.gradient(beta, smoothing, axis, kl_weight, plus=1.0)
+        by_logits.scatter_add_(axis, index, torch.full_like(chosen, -1.0))
+        gradient.copy_(arranged(by_logits, axis))
+    return log_chosen.sum(), found.value.sum()
+
+
+def _with_graph(
+    logits: Tensor,
+    labels: Tensor,
+    beta: Tensor,
+    by: tuple[Tensor | None, ...],
+    max_precision: float,
+    smoothing: float,
+    kl_weight: float,
+) -> Tensor:
+    """Return the gradient by the logits from the gradients by the three results.
+
+    It has a graph of its own where a second derivative may be asked for.
+    """
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        source = logits if again else logits.detach().requires_grad_()
+        kl = function_space_kl(source, beta, max_precision, smoothing).mean()
+        # In float32, 1 − p would be rounded to zero where p is near one.
+        nll = cross_entropy(source.double(), labels).to(kl.dtype)
+        results = (nll + kl_weight * kl, nll, kl)
+        pairs = [pair for pair in zip(results, by, strict=True) if pair[1] is not None]
+        outputs, gradients = zip(*pairs, strict=True)
+        (found,) = torch.autograd.grad(outputs, source, gradients, create_graph=again)
+    return found

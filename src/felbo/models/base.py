@@ -97,12 +97,14 @@ class StochasticClassifier(nn.Module, ABC):
 
     def resolve_samples(self, num_samples: int | None) -> int:
         """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
-        default = self.training_samples if self.training else self.evaluation_samples
-        samples = default if num_samples is None else num_samples
-        refuse_booleans(num_samples=samples)
-        if samples < 1 or samples % 1:
-            raise SettingError(f"num_samples must be a whole number of at least 1, got {samples}.")
-        return int(samples)
+        if num_samples is None:
+            return self.training_samples if self.training else self.evaluation_samples
+        refuse_booleans(num_samples=num_samples)
+        if num_samples < 1 or num_samples % 1:
+            raise SettingError(
+                f"num_samples must be a whole number of at least 1, got {num_samples}."
+            )
+        return int(num_samples)
 
     def evaluation_draws(self, wanted: int) -> int:
         """Return how many draws to take in evaluation where training takes ``wanted``."""

@@ -199,15 +199,17 @@ class FunctionSpaceELBO(Objective):
             return loss_over_members(self, shard, model, x, y, points, SMALLEST)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
-        nll, kl = self.nll_and_kl(batch, y, *measured[0], self.terms[0])
+        weight = self.weight_of_kl(batch)
+        total, nll, kl = self.bound(batch, y, *measured[0], self.terms[0], weight)
         for term, (logits, places) in zip(self.terms[1:], measured[1:], strict=True):
-            kl = kl + term.weight * self.divergence(logits, places, term.prior).mean()
-        return Loss(torch.add(nll, kl, alpha=self.weight_of_kl(batch)), nll, kl)
+            more = term.weight * self.divergence(logits, places, term.prior).mean()
+            total, kl = torch.add(total, more, alpha=weight), kl + more
+        return Loss(total, nll, kl)
 
-    def nll_and_kl(
-        self, batch: Tensor, y: Tensor, logits: Tensor, points: Inputs, term: Term
-    ) -> tuple[Tensor, Tensor]:
-        """Return the expected NLL of the batch and the weighted mean KL of one term.
+    def bound(
+        self, batch: Tensor, y: Tensor, logits: Tensor, points: Inputs, term: Term, weight: float
+    ) -> Loss:
+        """Return the loss with one term: the expected NLL of the batch plus its weighted KL.
 
         Args:
             batch: draws at the batch ``[M, B, K]``.
@@ -215,16 +217,18 @@ class FunctionSpaceELBO(Objective):
             logits: draws at the points of the term ``[M, S, K]``.
             points: their inputs ``[S, ...]``.
             term: gives weight and prior.
+            weight: of the KL of all terms.
         """
         if logits is batch and self.class_weights is None and self.uses_fused(batch):
             # The same as below, from one softmax.
             at = self.prior_at(points, term.prior, batch)
+            weights = weight * term.weight, self.smoothing
             with CheckedLabels(y, batch):
-                nll, kl = fused.nll_and_kl(batch, y.long(), *at, self.smoothing, self.gradient)
-        else:
-            nll = expected_nll(batch, y, self.class_weights)
-            kl = self.divergence(logits, points, term.prior).mean()
-        return nll, kl if term.weight == 1.0 else term.weight * kl
+                total, nll, kl = fused.bound(batch, y.long(), *at, *weights, self.gradient)
+            return Loss(total, nll, kl if term.weight == 1.0 else term.weight * kl)
+        nll = expected_nll(batch, y, self.class_weights)
+        kl = term.weight * self.divergence(logits, points, term.prior).mean()
+        return Loss(torch.add(nll, kl, alpha=weight), nll, kl)
 
     def divergence(self, logits: Tensor, points: Inputs, prior: Prior | None = None) -> Tensor:
         """Return the KL from the prior at each of the points.
@@ -268,7 +272,7 @@ class FunctionSpaceELBO(Objective):
         _, items, classes = batch.shape
         # A larger batch in validation is no training step.
         self.full_batch = max(self.full_batch, items if torch.is_grad_enabled() else 0)
-        size = self.batch_size or self.full_batch or items
+        size = self.batch_size or self.full_batch or items or 1
         weight = 1.0 / size if self.kl_weight == "batch" else self.kl_weight
         if not self._warned and items > 1:  # a single item may be the rest of a training set
             self._warned = True
