@@ -28,7 +28,7 @@ from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
 from felbo.objectives.forward import forward_once, forward_points
 from felbo.objectives.likelihood import expected_nll
-from felbo.objectives.member_parallel import loss_over_members, sharded
+from felbo.objectives.member_parallel import is_sharded, loss_over_members
 from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
@@ -192,11 +192,10 @@ class FunctionSpaceELBO(Objective):
 
     def __call__(self, model: StochasticClassifier, x: Inputs, y: Tensor) -> Loss:
         """Return the loss of ``model`` on inputs ``x [B, ...]`` and labels ``y [B]``."""
-        shard = sharded(model)
         points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
-        if shard is not None and self.gradient == "partial":
-            return loss_over_members(self, shard, model, x, y, points, SMALLEST)
+        if self.gradient == "partial" and is_sharded(model):
+            return loss_over_members(self, model, x, y, points, SMALLEST)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
         weight = self.weight_of_kl(batch)
@@ -221,10 +220,9 @@ class FunctionSpaceELBO(Objective):
         """
         if logits is batch and self.class_weights is None and self.uses_fused(batch):
             # The same as below, from one softmax.
-            at = self.prior_at(points, term.prior, batch)
-            weights = weight * term.weight, self.smoothing
+            at = (*self.prior_at(points, term.prior, batch), weight * term.weight)
             with CheckedLabels(y, batch):
-                total, nll, kl = fused.bound(batch, y.long(), *at, *weights, self.gradient)
+                total, nll, kl = fused.bound(batch, y.long(), *at, self.smoothing, self.gradient)
             return Loss(total, nll, kl if term.weight == 1.0 else term.weight * kl)
         nll = expected_nll(batch, y, self.class_weights)
         kl = term.weight * self.divergence(logits, points, term.prior).mean()

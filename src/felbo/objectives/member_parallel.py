@@ -29,15 +29,13 @@ if TYPE_CHECKING:
     from felbo.objectives.function_space import FunctionSpaceELBO
 
 
-def sharded(model: nn.Module) -> ShardedEnsemble | None:
-    """Return the ensemble in ``model`` whose members are divided among processes, if it is one."""
-    found = unwrap(model)
-    return found if isinstance(found, ShardedEnsemble) else None
+def is_sharded(model: nn.Module) -> bool:
+    """Whether ``model`` is, or wraps, an ensemble whose members are divided among processes."""
+    return isinstance(unwrap(model), ShardedEnsemble)
 
 
 def loss_over_members(
     objective: FunctionSpaceELBO,
-    shard: ShardedEnsemble,
     model: StochasticClassifier,
     x: Inputs,
     y: Tensor,
@@ -48,13 +46,14 @@ def loss_over_members(
 
     Args:
         objective: gives terms, prior and weights.
-        shard: the ensemble.
-        model: the same, or a wrapper around it.
+        model: the ensemble, or a wrapper around it.
         x: inputs ``[B, ...]``.
         y: labels ``[B]``.
         points: of each term, beside the batch.
         smallest: lower bound of f.
     """
+    shard = unwrap(model)
+    assert isinstance(shard, ShardedEnsemble)
     with_batch = [term.measurement.includes_batch for term in objective.terms]
     with shard.own_draws():
         batch, measured = forward_once(model, x, points, with_batch, objective.num_samples)
