@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import felbo
+from felbo.paper.results import Raw, summarise
 from felbo.paper.trained import keeping_weights_in
 from felbo.studies import finetune_cifar, tuned_resnets
 from felbo.studies.tuned_resnets import KINDS
@@ -82,3 +83,18 @@ def test_tuning_changes_the_weights_and_not_the_statistics(ready, tmp_path):
     moved = {name for name, new in model.state_dict().items() if not torch.equal(new, old[name])}
     assert "network.conv1.weight" in moved
     assert not [name for name in moved if "running" in name]
+
+
+def test_the_figures_are_drawn(tmp_path):
+    rows = [
+        Raw("finetune_cifar10", metric, model, severity, 0, 0.5)
+        for metric in finetune_cifar.METRICS
+        for model in ("Ensemble everywhere", *finetune_cifar.BEFORE_AFTER)
+        for severity in (0.0, 5.0)
+    ]
+    finetune_cifar.draw(summarise(rows), str(tmp_path / "tuned"))
+    one = (tmp_path / "tuned_before_after.svg").read_text()
+    assert "felbo.finetune" in one and "Ensemble" not in one
+    assert "Ensemble everywhere" in (tmp_path / "tuned.svg").read_text()
+    finetune_cifar.draw(summarise(rows[:2]), str(tmp_path / "other"))
+    assert not (tmp_path / "other_before_after.svg").exists()

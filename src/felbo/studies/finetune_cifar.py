@@ -26,6 +26,7 @@ from felbo.paper.results import Observation, Summary
 from felbo.paper.study import Claim, Preset, Study
 from felbo.report import draw_curves
 from felbo.report.curves import by_kind_and_way
+from felbo.report.style import PALETTE
 from felbo.studies.rivals import energy
 from felbo.studies.tuned_resnets import KINDS, prepared, tuned_model
 
@@ -44,6 +45,12 @@ WAYS = {
 }
 # Ways that are drawn; the others are in the table only.
 DRAWN = ("", "temperature", "fVI", "outlier exposure", "everywhere")
+# Rows of the figure of one network before and after, as its legend calls them.
+BEFORE_AFTER = {
+    "ResNet-20": "as it was trained",
+    "ResNet-20 temperature": "temperature scaling with 1,000 labelled images",
+    "ResNet-20 everywhere": "felbo.finetune",
+}
 NEAR, FAR = ("cifar100",), ("mnist", "fashion-mnist", "noise")
 
 
@@ -139,15 +146,25 @@ def drawn(name: str) -> bool:
 
 
 def draw(summaries: Sequence[Summary], stem: str) -> None:
-    """Draw one panel per metric over the severity of corruptions."""
-    draw_curves(
-        [s for s in summaries if s.metric in METRICS and drawn(s.model)],
+    """Draw one panel per metric over the severity of corruptions: all kinds, and one network."""
+    scores = [s for s in summaries if s.metric in METRICS]
+    panels = partial(draw_curves, metrics=METRICS, xlabel="severity of corruptions")
+    panels(
+        [s for s in scores if drawn(s.model)],
         stem,
-        metrics=METRICS,
-        xlabel="severity of corruptions",
         title="Trained ResNets on CIFAR-10, before and after fine-tuning",
         styles=partial(by_kind_and_way, kinds=tuple(KINDS), ways=DRAWN),
     )
+    one = [s._replace(model=BEFORE_AFTER[s.model]) for s in scores if s.model in BEFORE_AFTER]
+    if one:
+        title = "A trained ResNet-20 on corrupted CIFAR-10, before and after"
+        panels(one, f"{stem}_before_after", title=title, styles=before_and_after)
+
+
+def before_and_after(models: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Give the network as it was the colour of warnings, and the fine-tuned one that of ours."""
+    colours = dict(zip(BEFORE_AFTER.values(), (PALETTE[4], "#888888", PALETTE[0]), strict=True))
+    return {name: {"color": colours[name], "marker": "."} for name in models}
 
 
 def uses(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
