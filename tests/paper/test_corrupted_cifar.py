@@ -44,6 +44,18 @@ def test_the_reduced_preset_has_all_corruptions_on_a_thousand_images(study):
     assert settings["train_size"] == 50_000
 
 
+def test_baselines_that_need_it_have_a_learning_rate_of_their_own():
+    settings = BASELINES_CIFAR10.presets["cpu"].settings
+    own = settings["own_rates"]
+    for model in BASELINES_CIFAR10.models:
+        used = BASELINES_CIFAR10.uses(model, settings)
+        assert used["rate"] == own.get(model, cifar.CPU["rate"])
+        # So that the cells of the others stay valid.
+        assert "own_rates" not in used
+    paper = BASELINES_CIFAR10.presets["paper"].settings
+    assert BASELINES_CIFAR10.uses("Prior Networks", paper) == paper
+
+
 def test_every_published_series_is_a_model_and_every_shift_is_measured():
     for study in (CIFAR10, CIFAR100):
         rows = published(study.compared_with)
