@@ -13,7 +13,7 @@ SETTINGS = finetune_rates.STUDY.presets["smoke"].settings
 def test_a_cell_has_price_and_gain_of_every_way():
     found = finetune_rates.run("wine: perceptron", 0, SETTINGS)
     before = ("log_likelihood", "accuracy", "ece", "auroc")
-    after = ("nats", "points", "ece", "auroc")
+    after = ("diverged", "nats", "points", "ece", "auroc")
     assert [(o.metric, o.shift) for o in found] == [
         *((f"before {metric}", 0.0) for metric in before),
         *((f"Adam {metric}", 0.003) for metric in after),
@@ -53,6 +53,23 @@ def test_networks_have_the_normalisation_of_their_group(name):
     assert (batch, other) == expected[case.group]
 
 
+def test_a_way_that_ends_in_numbers_that_are_not_finite_is_noted_and_the_next_one_run():
+    settings = {**SETTINGS, "ways": (("SGD", 1e30), ("Adam", 0.003))}
+    found = finetune_rates.run("wine: perceptron", 0, settings)
+    assert [o.value for o in found if o.metric == "SGD diverged"] == [1.0]
+    assert [o.value for o in found if o.metric == "Adam diverged"] == [0.0]
+    assert not any(o.metric == "SGD nats" for o in found)
+
+
+def test_a_network_that_is_not_finite_forbids_the_way_though_the_others_gain():
+    gains = summaries((-0.1, -0.1), (0.0, 0.0))
+    lost = Raw("finetune_rates", "Adam diverged", "MNIST: perceptron", 0.003, 0, 1.0)
+    (offer,) = finetune_rates.offers([*gains, *summarise([lost])])
+    assert (offer.nats, offer.diverged, offer.allowed) == (pytest.approx(-0.1), 1, False)
+    (alone,) = finetune_rates.offers(summarise([lost]))
+    assert (alone.diverged, alone.allowed) == (1, False)
+
+
 def summaries(nats, points, auroc=0.05):
     """Prices of two networks without normalisation."""
     rows = []
@@ -60,6 +77,7 @@ def summaries(nats, points, auroc=0.05):
         ("digits: perceptron", "wine: perceptron"), nats, points, strict=True
     ):
         values = {"before auroc": 0.5, "Adam nats": lost, "Adam points": wrong, "Adam auroc": auroc}
+        values["Adam diverged"] = 0.0
         rows += [
             Raw("finetune_rates", metric, name, 0.0 if "before" in metric else 0.003, 0, value)
             for metric, value in values.items()
@@ -81,7 +99,7 @@ def test_the_rule_is_on_the_mean_and_on_the_worst_network(nats, points, allowed)
     (offer,) = finetune_rates.offers(summaries(nats, points))
     assert offer[:3] == (small_networks.NONE, "Adam", 0.003)
     assert offer[3:] == pytest.approx(
-        (sum(nats) / 2, sum(points) / 2, max(nats), max(points), 0.05)
+        (sum(nats) / 2, sum(points) / 2, max(nats), max(points), 0.05, 0)
     )
     (claim,) = finetune_rates.claims(summaries(nats, points))
     assert claim.holds == offer.allowed == allowed

@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam
 
 import felbo
+from felbo.errors import DivergedError
 from felbo.evaluation import detection
 from felbo.measurement import Mosaic, RandomConvolution, ShuffledColumns
 from felbo.paper.results import Observation, Summary
@@ -84,8 +85,14 @@ def run(name: str, seed: int, settings: Mapping[str, Any]) -> list[Observation]:
     before = _measure(model, x, y, unforeseen, seed)
     observations = [Observation(f"before {key}", 0.0, value) for key, value in before.items()]
     for optimiser, rate in settings["ways"]:
-        after = _measure(tuned(model, train, optimiser, rate, seed), x, y, unforeseen, seed)
+        try:
+            model_after = tuned(model, train, optimiser, rate, seed)
+        except DivergedError:
+            observations.append(Observation(f"{optimiser} diverged", rate, 1.0))
+            continue
+        after = _measure(model_after, x, y, unforeseen, seed)
         values = {
+            "diverged": 0.0,
             "nats": before["log_likelihood"] - after["log_likelihood"],
             "points": before["accuracy"] - after["accuracy"],
             "ece": after["ece"] - before["ece"],
@@ -112,7 +119,10 @@ def _measure(
 
 
 class Offer(NamedTuple):
-    """A way to fine-tune a group of networks: means over the group, and its worst networks."""
+    """A way to fine-tune a group of networks: means over the group, and its worst networks.
+
+    Networks that ended in numbers that are not finite have no price: ``diverged`` counts them.
+    """
 
     group: str
     optimiser: str
@@ -122,12 +132,13 @@ class Offer(NamedTuple):
     worst_nats: float
     worst_points: float
     auroc: float
+    diverged: int
 
     @property
     def allowed(self) -> bool:
         """Whether the price is within the rule, and no network diverges."""
-        stable = self.worst_nats <= DIVERGED_NATS and self.worst_points <= DIVERGED_POINTS
-        return stable and self.nats <= MAX_NATS and self.points <= MAX_POINTS
+        near = self.worst_nats <= DIVERGED_NATS and self.worst_points <= DIVERGED_POINTS
+        return not self.diverged and near and self.nats <= MAX_NATS and self.points <= MAX_POINTS
 
 
 def offers(summaries: Sequence[Summary]) -> list[Offer]:
@@ -138,17 +149,15 @@ def offers(summaries: Sequence[Summary]) -> list[Offer]:
         key = CASES[s.model].group, optimiser, s.shift, metric
         values.setdefault(key, []).append(s.mean)
     ways = {key[:3]: None for key in values if key[1] != "before"}
-    return [
-        Offer(
-            *way,
-            fmean(values[*way, "nats"]),
-            fmean(values[*way, "points"]),
-            max(values[*way, "nats"]),
-            max(values[*way, "points"]),
-            fmean(values[*way, "auroc"]),
+    found = []
+    for way in ways:
+        nats, points, auroc = (
+            values.get((*way, metric), [math.nan]) for metric in ("nats", "points", "auroc")
         )
-        for way in ways
-    ]
+        diverged = sum(share > 0 for share in values[*way, "diverged"])
+        price = fmean(nats), fmean(points), max(nats), max(points)
+        found.append(Offer(*way, *price, fmean(auroc), diverged))
+    return found
 
 
 def claims(summaries: Sequence[Summary]) -> list[Claim]:
@@ -156,7 +165,8 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
     return [
         Claim(
             f"{o.group}, {o.optimiser} {o.rate:g}: {o.nats:+.3f} nats (worst {o.worst_nats:+.3f}), "
-            f"{o.points:+.2f} points (worst {o.worst_points:+.2f}); AUROC {o.auroc:+.3f}",
+            f"{o.points:+.2f} points (worst {o.worst_points:+.2f}); AUROC {o.auroc:+.3f}; "
+            f"{o.diverged} not finite",
             o.allowed,
         )
         for o in offers(summaries)

@@ -32,8 +32,8 @@ Layers = Literal["all", "last"]
 # Number of steps by default: a trained network needs few, for data of any size.
 STEPS = 300
 BATCH_SIZE = 128
-# Highest rates by default. Adam's steps do not depend on the scale of inputs and gradients, which
-# no layer puts right in a network without normalisation; felbo.studies.finetune_rates compares.
+# Highest rates by default. Adam's steps do not grow with the gradients, and so not with the scale
+# of the inputs, which no layer puts right in a network without normalisation (docs/elsewhere.md).
 SGD_RATE, ADAM_RATE = 0.01, 0.003
 
 
@@ -71,8 +71,8 @@ def finetune(
         epochs: passes over the data; ``None``: as many as needed for 300 steps, at least one.
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
         learning_rate: highest rate of the default optimiser, which is SGD with momentum (``None``:
-            0.01) for networks with normalisation layers and Adam (``None``: 0.003) for others; it
-            rises to it in the first quarter of the steps and falls in the rest.
+            0.01) for networks with normalisation layers and Adam (``None``: 0.003) for others. The
+            rate rises to it in the first quarter of the steps and falls in the rest.
         optimizer: builds another optimiser from the parameters, with a constant learning rate.
         augment: data augmentation, applied to the inputs of each batch, such as random crops.
         seed: of the shuffle and of the draws.
