@@ -5,7 +5,15 @@ from __future__ import annotations
 from felbo.paper.catalogue import PICTURES
 from felbo.paper.catalogue import STUDIES as PAPER_STUDIES
 from felbo.paper.study import Study
-from felbo.studies import finetune_cifar, mixtures, parts, strengths, tables, unknown_shift
+from felbo.studies import (
+    finetune_cifar,
+    finetune_rates,
+    mixtures,
+    parts,
+    strengths,
+    tables,
+    unknown_shift,
+)
 
 OWN: dict[str, Study] = {
     study.name: study
@@ -17,6 +25,7 @@ OWN: dict[str, Study] = {
         unknown_shift.FASHION,
         tables.STUDY,
         finetune_cifar.STUDY,
+        finetune_rates.STUDY,
     )
 }
 STUDIES: dict[str, Study] = {**PAPER_STUDIES, **OWN}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
 
@@ -32,6 +32,9 @@ Layers = Literal["all", "last"]
 # Number of steps by default: a trained network needs few, for data of any size.
 STEPS = 300
 BATCH_SIZE = 128
+# Highest rates by default. Adam's steps do not grow with the gradients, and so not with the scale
+# of the inputs, which no layer puts right in a network without normalisation (docs/elsewhere.md).
+SGD_RATE, ADAM_RATE = 0.01, 0.001
 
 
 def finetune(
@@ -43,7 +46,7 @@ def finetune(
     layers: Layers = "all",
     epochs: int | None = None,
     batch_size: int | None = None,
-    learning_rate: float = 0.01,
+    learning_rate: float | None = None,
     optimizer: MakeOptimizer | None = None,
     augment: Callable[[Inputs], Inputs] | None = None,
     seed: int | None = None,
@@ -67,8 +70,9 @@ def finetune(
             ensemble).
         epochs: passes over the data; ``None``: as many as needed for 300 steps, at least one.
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
-        learning_rate: maximum learning rate of the default optimiser, SGD with momentum; the rate
-            rises in the first quarter of the steps and falls in the rest.
+        learning_rate: highest rate of the default optimiser, which is SGD with momentum (``None``:
+            0.01) for networks with normalisation layers and Adam (``None``: 0.001) for others. The
+            rate rises to it in the first quarter of the steps and falls in the rest.
         optimizer: builds another optimiser from the parameters, with a constant learning rate.
         augment: data augmentation, applied to the inputs of each batch, such as random crops.
         seed: of the shuffle and of the draws.
@@ -101,15 +105,17 @@ def finetune(
         last = set(tuned.last_layer_parameters())
         for parameter in tuned.parameters():
             parameter.requires_grad_(parameter in last)
-    one_cycle = optimizer is None and steps is not None
+    rises_and_falls = optimizer is None and steps is not None
+    if optimizer is None:
+        optimizer = partial(_default_optimizer(tuned), rate=learning_rate)
     fit(
         tuned,
         objective,
         data,
         epochs=epochs,
         batch_size=batch_size,
-        optimizer=optimizer or partial(_sgd, rate=learning_rate),
-        scheduler=partial(_one_cycle, steps=epochs * (steps or 1)) if one_cycle else None,
+        optimizer=optimizer,
+        scheduler=partial(one_cycle, steps=epochs * (steps or 1)) if rises_and_falls else None,
         scheduler_step="step",
         augment=augment,
         seed=seed,
@@ -176,12 +182,30 @@ def _first_input(data: Data, dtype: torch.dtype) -> Inputs:
     return split_labels(next(iter(loader)))[0]
 
 
-def _sgd(parameters: Iterable[nn.Parameter], rate: float) -> SGD:
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return SGD(trained, lr=rate, momentum=0.9, nesterov=True)
+def _default_optimizer(model: nn.Module) -> Callable[..., Optimizer]:
+    """Return what builds the optimiser of a model: SGD if it has a normalisation layer, else Adam.
+
+    Names of classes also tell the layers of other libraries, such as ``LlamaRMSNorm``;
+    ``Normalize``, which scales inputs, is none of them.
+    """
+    names = [type(part).__name__ for part in model.modules()]
+    return _sgd if any("Norm" in name and "Normal" not in name for name in names) else _adam
 
 
-def _one_cycle(optimizer: Optimizer, steps: int) -> LambdaLR:
+def _sgd(parameters: Iterable[nn.Parameter], rate: float | None) -> SGD:
+    rate = SGD_RATE if rate is None else rate
+    return SGD(_trained(parameters), lr=rate, momentum=0.9, nesterov=True)
+
+
+def _adam(parameters: Iterable[nn.Parameter], rate: float | None) -> Adam:
+    return Adam(_trained(parameters), lr=ADAM_RATE if rate is None else rate)
+
+
+def _trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    return [parameter for parameter in parameters if parameter.requires_grad]
+
+
+def one_cycle(optimizer: Optimizer, steps: int) -> LambdaLR:
     """Return a triangular schedule: the rate rises in a quarter of the steps, then falls.
 
     torch's OneCycleLR needs more steps than a test or a tiny data set may have.
