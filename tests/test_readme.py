@@ -37,9 +37,9 @@ def prediction(moons):
 
 def test_fine_tuning_costs_little_on_the_data_and_helps_elsewhere(rows):
     assert rows["data", "after"].accuracy > rows["data", "before"].accuracy - 1
-    assert rows["data", "after"].log_likelihood > rows["data", "before"].log_likelihood - 0.05
+    assert rows["data", "after"].log_likelihood > rows["data", "before"].log_likelihood - 0.03
     for name in ("turned", "negative"):
-        assert rows[name, "after"].auroc > rows[name, "before"].auroc + 0.4
+        assert rows[name, "after"].auroc > max(0.9, rows[name, "before"].auroc + 0.2)
 
 
 def test_the_table_is_the_one_that_is_printed(rows):

@@ -34,7 +34,7 @@ STEPS = 300
 BATCH_SIZE = 128
 # Highest rates by default. Adam's steps do not grow with the gradients, and so not with the scale
 # of the inputs, which no layer puts right in a network without normalisation (docs/elsewhere.md).
-SGD_RATE, ADAM_RATE = 0.01, 0.001
+SGD_RATE, ADAM_RATE = 0.01, 0.003
 
 
 def finetune(
@@ -71,7 +71,7 @@ def finetune(
         epochs: passes over the data; ``None``: as many as needed for 300 steps, at least one.
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
         learning_rate: highest rate of the default optimiser, which is SGD with momentum (``None``:
-            0.01) for networks with normalisation layers and Adam (``None``: 0.001) for others. The
+            0.01) for networks with normalisation layers and Adam (``None``: 0.003) for others. The
             rate rises to it in the first quarter of the steps and falls in the rest.
         optimizer: builds another optimiser from the parameters, with a constant learning rate.
         augment: data augmentation, applied to the inputs of each batch, such as random crops.
