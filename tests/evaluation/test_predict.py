@@ -414,7 +414,7 @@ def test_refuses_inputs_it_cannot_read(networks, x):
 
 def test_refuses_impossible_settings(networks, x):
     for name, values in {
-        "batch_size": (0, -1),
+        "batch_size": (0, -1, 7.5, float("nan")),
         "num_data": (0, float("nan"), float("inf")),
         "smoothing": (1.0, -0.1, float("nan")),
     }.items():
@@ -434,3 +434,4 @@ def test_a_single_input_without_its_axis_is_explained():
     with pytest.raises((RuntimeError, IndexError)) as caught:
         predict(MAP(mlp(2, (4,), 3)), torch.zeros(2))
     assert any("x.unsqueeze(0)" in note for note in caught.value.__notes__)
+

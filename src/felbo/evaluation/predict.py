@@ -181,8 +181,8 @@ def _check_finite(probs: Tensor, before: int) -> None:
 
 def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
     refuse_booleans(num_data=num_data, batch_size=batch_size, smoothing=smoothing)
-    if batch_size < 1:
-        raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
+    if batch_size < 1 or batch_size % 1:
+        raise SettingError(f"batch_size must be a whole number of at least 1, got {batch_size}.")
     if not 1 <= num_data < float("inf"):
         raise SettingError(f"num_data is the number of training examples, got {num_data}.")
     if not 0 <= smoothing < 1:
