@@ -434,4 +434,3 @@ def test_a_single_input_without_its_axis_is_explained():
     with pytest.raises((RuntimeError, IndexError)) as caught:
         predict(MAP(mlp(2, (4,), 3)), torch.zeros(2))
     assert any("x.unsqueeze(0)" in note for note in caught.value.__notes__)
-
