@@ -39,15 +39,13 @@ class ActiveDropout(nn.Module):
         """Drop values of ``input [B, ...]``."""
         if self.rate == 0.0:
             return input
-        shape = list(input.shape)
-        if self.mask == "draw":
-            shape[0] = 1
+        one_each = input[:1] if self.mask == "draw" else input
         if self.whole_maps:
-            shape[2:] = [1] * len(shape[2:])
-        keep = 1.0 - self.rate
-        # On a CPU bernoulli_ takes twice as long as uniform numbers and a comparison.
-        noise = (torch.rand(shape, device=input.device) >= self.rate).to(input.dtype)
-        return input * noise.div_(keep)
+            one_each = one_each[(..., *[slice(1)] * (input.dim() - 2))]
+        # In the memory format of the input: channels_last times contiguous is ten times slower. On
+        # a CPU bernoulli_ takes twice as long as uniform numbers and a comparison.
+        uniform = torch.rand_like(one_each, dtype=torch.get_default_dtype())
+        return input * (uniform >= self.rate).to(input.dtype).div_(1.0 - self.rate)
 
     def extra_repr(self) -> str:
         """Show the settings when the network is printed."""
