@@ -49,6 +49,14 @@ def test_whole_maps_live_or_die_together(shape, mask):
     assert (alive == alive[0]).all() == (mask == "draw")
 
 
+@pytest.mark.parametrize("mask", ["item", "draw"])
+def test_the_memory_format_of_the_input_stays(mask):
+    x = torch.randn(4, 6, 5, 5).contiguous(memory_format=torch.channels_last)
+    out = ActiveDropout(0.5, mask)(x)
+    assert out.is_contiguous(memory_format=torch.channels_last)
+    assert 0 < (out == 0).sum() < out.numel()
+
+
 def test_gradient_passes_through_the_kept_values_only():
     x = torch.randn(4, 50, requires_grad=True)
     out = ActiveDropout(0.3)(x)

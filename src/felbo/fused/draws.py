@@ -13,7 +13,6 @@ Classes lie along ``axis``, -1 or -2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -88,7 +87,7 @@ def blocks(logits: Tensor, beta: Tensor) -> list[Block]:
     return found
 
 
-def joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+def joined(parts: list[Tensor], axis: int) -> Tensor:
     """Put what was computed for each block together again."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 

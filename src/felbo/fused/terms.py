@@ -79,10 +79,12 @@ class _Bound(torch.autograd.Function):
             log_likelihood, kl, by_logits = _terms(block, labels, wanted, *ctx.settings)
             log_likelihoods.append(log_likelihood)
             divergences.append(kl)
-            if gradient is not None:
-                gradient[:, block.points] = by_logits
-            elif by_logits is not None:
+            if by_logits is None:
+                continue
+            if gradient is None:
                 gradient = by_logits.to(logits.dtype)
+            else:
+                gradient[:, block.points] = by_logits
         ctx.save_for_backward(logits, labels, beta, gradient)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         nll = joined(log_likelihoods, -1).mean(dtype=dtype).neg_()

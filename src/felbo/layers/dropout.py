@@ -39,12 +39,14 @@ class ActiveDropout(nn.Module):
         """Drop values of ``input [B, ...]``."""
         if self.rate == 0.0:
             return input
-        one_each = input[:1] if self.mask == "draw" else input
+        part = [slice(None)] * input.dim()
+        if self.mask == "draw":
+            part[0] = slice(1)
         if self.whole_maps:
-            one_each = one_each[(..., *[slice(1)] * (input.dim() - 2))]
+            part[2:] = [slice(1)] * len(part[2:])
         # In the memory format of the input: channels_last times contiguous is ten times slower. On
         # a CPU bernoulli_ takes twice as long as uniform numbers and a comparison.
-        uniform = torch.rand_like(one_each, dtype=torch.get_default_dtype())
+        uniform = torch.rand_like(input[tuple(part)], dtype=torch.get_default_dtype())
         return input * (uniform >= self.rate).to(input.dtype).div_(1.0 - self.rate)
 
     def extra_repr(self) -> str:
