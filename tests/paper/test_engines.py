@@ -77,7 +77,11 @@ def run_in(folder: Path, study: Study, engine: str, jobs: int = 2):
     return reproduce(study, jobs=jobs, engine=engine, **folders)
 
 
-@pytest.mark.parametrize("engine", ["local", "ray", "dask"], indirect=True)
+# A cluster takes ten seconds to start.
+CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("ray", "dask")]
+
+
+@pytest.mark.parametrize("engine", ["local", *CLUSTERS], indirect=True)
 def test_a_killed_worker_changes_no_result(tmp_path, engine, capsys):
     (tmp_path / "log").mkdir()
     outcome = run_in(tmp_path, make_study(tmp_path / "log", dies=[("a", 1)]), engine)

@@ -25,6 +25,7 @@ COMMAND = [
 ]
 
 
+@pytest.mark.slow  # a killed worker of a study is tested in seconds in test_engines.py
 def test_killed_half_way_and_finished(tmp_path, mnist_root):
     command = [*COMMAND, "--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
