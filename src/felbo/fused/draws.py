@@ -76,20 +76,16 @@ class Block(NamedTuple):
 def blocks(logits: Tensor, beta: Tensor) -> list[Block]:
     """Divide the points of ``logits [M, S, K]``, with their β, into blocks that fit the cache."""
     axis, total = class_axis(logits), logits.shape[1]
-    if logits.numel() <= _BLOCK or logits.device.type != "cpu":
-        return [Block(slice(None), arranged(logits, axis), arranged(beta, axis), axis)]
-    size = math.ceil(total / math.ceil(logits.numel() / (_BLOCK * torch.get_num_threads())))
+    count = math.ceil(logits.numel() / (_BLOCK * torch.get_num_threads()))
+    if count <= 1 or logits.device.type != "cpu":
+        return [Block(slice(0, total), arranged(logits, axis), arranged(beta, axis), axis)]
+    size = math.ceil(total / count)
     found = []
     for start in range(0, total, size):
         points = slice(start, min(start + size, total))
         own = beta if beta.dim() == 1 else beta[points]
         found.append(Block(points, arranged(logits[:, points], axis), arranged(own, axis), axis))
     return found
-
-
-def joined(parts: list[Tensor], axis: int) -> Tensor:
-    """Put what was computed for each block together again."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
 def divergence(block: Block, max_precision: float, smoothing: float) -> Divergence:

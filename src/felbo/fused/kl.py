@@ -10,7 +10,7 @@ from torch import Tensor
 from felbo import dirichlet
 from felbo.dirichlet.validation import check_bracket
 from felbo.errors import SettingError
-from felbo.fused.draws import Block, arranged, blocks, divergence, joined
+from felbo.fused.draws import Block, arranged, blocks, divergence
 
 
 def function_space_kl(
@@ -65,7 +65,8 @@ class _KL(torch.autograd.Function):
         if gradient is not None:
             ctx.save_for_backward(logits, beta, gradient)
         ctx.settings = max_precision, smoothing
-        return joined(values, 0).to(torch.promote_types(logits.dtype, torch.float32))
+        value = values[0] if len(values) == 1 else torch.cat(values)
+        return value.to(torch.promote_types(logits.dtype, torch.float32))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:

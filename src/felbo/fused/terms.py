@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from felbo.fused.draws import Block, arranged, blocks, divergence, joined
+from felbo.fused.draws import Block, arranged, blocks, divergence
 from felbo.fused.kl import check_applies, function_space_kl
 from felbo.fused.short_rows import cross_entropy
 
@@ -72,23 +72,18 @@ class _Bound(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.settings = max_precision, smoothing, kl_weight
         ctx.set_materialize_grads(False)
-        parts, wanted = blocks(logits, beta), ctx.needs_input_grad[0]
-        gradient = torch.empty_like(logits) if wanted and len(parts) > 1 else None
-        log_likelihoods, divergences = [], []
-        for block in parts:
-            log_likelihood, kl, by_logits = _terms(block, labels, wanted, *ctx.settings)
-            log_likelihoods.append(log_likelihood)
-            divergences.append(kl)
-            if by_logits is None:
-                continue
-            if gradient is None:
-                gradient = by_logits.to(logits.dtype)
-            else:
-                gradient[:, block.points] = by_logits
+        gradient = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
+        parts = []
+        for block in blocks(logits, beta):
+            own = None if gradient is None else gradient[:, block.points]
+            parts.append(_terms(block, labels[block.points], own, *ctx.settings))
+        (log_likelihood, kl), *others = parts
+        for part in others:
+            log_likelihood, kl = log_likelihood + part[0], kl + part[1]
         ctx.save_for_backward(logits, labels, beta, gradient)
+        draws, points, _ = logits.shape
         dtype = torch.promote_types(logits.dtype, torch.float32)
-        nll = joined(log_likelihoods, -1).mean(dtype=dtype).neg_()
-        kl = joined(divergences, 0).mean(dtype=dtype)
+        nll, kl = (log_likelihood / (-draws * points)).to(dtype), (kl / points).to(dtype)
         return torch.add(nll, kl, alpha=kl_weight), nll, kl
 
     @staticmethod
@@ -105,28 +100,27 @@ class _Bound(torch.autograd.Function):
 def _terms(
     block: Block,
     labels: Tensor,
-    with_gradient: bool,
+    gradient: Tensor | None,
     max_precision: float,
     smoothing: float,
     kl_weight: float,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return log-likelihood ``[M, S]`` and KL ``[S]`` of the points of a block, in float64.
+) -> tuple[Tensor, Tensor]:
+    """Return log-likelihood and KL of a block, sums over its points in float64.
 
-    The third, if asked for, is the gradient of M S times the weighted sum ``[M, S, K]``.
+    ``gradient [M, S, K]``, if it is not None, is set to that of M S times the weighted sum.
     """
-    points, logits, beta, axis = block
+    _, logits, beta, axis = block
     found = divergence(block, max_precision, smoothing)
-    index = labels[points].unsqueeze(axis).expand(len(logits), -1, -1)
+    index = labels.unsqueeze(axis).expand(len(logits), -1, -1)
     chosen = found.probs.gather(axis, index)
     log_chosen = chosen.log()
     if float(chosen.amin()) < _SMALLEST:
         log_chosen = logits.log_softmax(axis, dtype=torch.float64).gather(axis, index)
-    gradient = None
-    if with_gradient:
+    if gradient is not None:
         by_logits = found.gradient(beta, smoothing, axis, kl_weight, plus=1.0)
         by_logits.scatter_(axis, index, -1.0, reduce="add")
-        gradient = arranged(by_logits, axis)
-    return log_chosen.squeeze(axis), found.value, gradient
+        gradient.copy_(arranged(by_logits, axis))
+    return log_chosen.sum(), found.value.sum()
 
 
 def _with_graph(

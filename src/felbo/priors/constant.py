@@ -49,7 +49,7 @@ class DirichletPrior:
         """Return a Dirichlet with batch shape [], valid for every point of ``x [S, ...]``."""
         # A copy, so that modifying the result does not change the prior, and so that a prior
         # created in inference mode can be used in training.
-        beta = self.concentration.to(next(tensors(x)).device, copy=True)
+        beta = self.concentration.detach().to(next(tensors(x)).device, copy=True)
         return Dirichlet(beta, validate_args=False)
 
 
