@@ -1,0 +1,318 @@
+"""Candidates for the defaults of FunctionSpaceClassifier, on sets that can tell them apart.
+
+`python -m benchmarks.tables_development screening` compares all candidates with the defaults on
+seventeen sets, `confirmation --candidates NAME ...` some of them on others. Both add rows to
+`results/tables_development.csv`, leave out what is there, and print the gains. The rule by which a
+candidate becomes a default is in `docs/tables.md`. Images are read from the folder FELBO_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import minimize_scalar
+from torch.optim.lr_scheduler import LambdaLR
+
+import felbo
+from benchmarks.development_sets import CONFIRMATION, SCREENING, Split
+from benchmarks.tables import ROOT, auroc, moved, theirs
+from felbo.estimator import FunctionSpaceClassifier
+from felbo.estimator.building import fabric_for
+from felbo.estimator.rows import Rows, as_loader
+from felbo.estimator.stopping import HeldOutBound
+from felbo.measurement import Beyond, Box, Elsewhere
+from felbo.models.modes import evaluation_mode
+from felbo.models.tempered import Tempered, log_mean
+from felbo.training import Epoch
+
+CSV = ROOT / "results" / "tables_development.csv"
+# Width of the prior over the logarithm of a temperature, which is zero in the mean.
+WIDTH = 0.2
+
+
+class Recording(HeldOutBound):
+    """The bound on rows held out; keeps what was predicted for them after each epoch."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.logits: list[torch.Tensor] = []
+
+    def __call__(self) -> Any:
+        """Return the scores of the model as it is."""
+        with evaluation_mode([self.model]), torch.no_grad():
+            self.logits.append(self.model(torch.from_numpy(self.held_out.features)))
+        return super().__call__()
+
+
+class Candidate(FunctionSpaceClassifier):  # type: ignore[misc]
+    """The classifier as it is; candidates with other ends of the training derive from it.
+
+    Those of the same settings share the search for the number of epochs, which takes most of the
+    time. `memory` is where it is kept, and `seconds` is what a fit takes when it is not.
+    """
+
+    def __init__(self, memory: dict[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.memory = {} if memory is None else memory
+        # Two measurement sets may look the same when printed.
+        self.key = f"{settings}, {id(settings.get('measurement'))}"
+
+    def fit(self, *arguments: Any, **others: Any) -> Candidate:
+        """Train, and note the seconds of the processor."""
+        start = time.process_time()
+        known = self.key in self.memory
+        super().fit(*arguments, **others)
+        self.seconds = time.process_time() - start + (self.memory[self.key][-1] if known else 0.0)
+        return self
+
+    def _best_epochs(self, rows: Rows, checkpoints: Any) -> int:
+        if self.key not in self.memory:
+            start = time.process_time()
+            self.recorded: list[Recording] = []
+            best = super()._best_epochs(rows, checkpoints)
+            seconds = time.process_time() - start
+            self.memory[self.key] = best, self.validation_scores_, self.recorded, seconds
+        best, self.validation_scores_, self.recorded, _ = self.memory[self.key]
+        return best
+
+    def _search(self, kept: Rows, held_out: Rows, checkpoint: Any = None) -> Any:
+        learner = self._untrained(self.learner_.table, kept.features.shape[1], self.learner_.seed)
+        objective = self._objective(float(kept.weights.sum()))
+        self.recorded.append(Recording(learner.model, objective, held_out, learner.seed))
+        return learner.training(
+            objective,
+            kept,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            validation=self.recorded[-1],
+        )
+
+    def _train(self, rows: Rows, epochs: int, checkpoint: Any = None) -> None:
+        learner, epochs = self.learner_, self.last_epochs(epochs)
+        learner.num_data += float(rows.weights.sum())
+        self.n_iter_ = epochs
+        felbo.fit(
+            learner.model,
+            self._objective(learner.num_data),
+            as_loader(rows, self.batch_size),
+            epochs=epochs,
+            optimizer=learner.optimizer,
+            scheduler=lambda optimizer: LambdaLR(optimizer, lambda n: self.rate(n, epochs)),
+            seed=learner.seed,
+            fabric=fabric_for(self.device),
+            progress=False,
+            on_epoch=self.ended,
+        )
+        learner.model.double()
+        self.after()
+
+    def last_epochs(self, epochs: int) -> int:
+        """Return the epochs of the training on all rows."""
+        return epochs
+
+    def rate(self, epoch: int, epochs: int) -> float:
+        """Return the factor of the learning rate in an epoch of the training on all rows."""
+        return 1.0
+
+    def ended(self, epoch: Epoch) -> None:
+        """Look at the model after an epoch of the training on all rows."""
+
+    def after(self) -> None:
+        """Change the trained model."""
+
+    def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits ``[M, N, K]`` and labels ``[N]`` of rows held out, at the best epoch."""
+        best = int(np.argmax(self.validation_scores_))
+        labels = [torch.from_numpy(part.held_out.labels) for part in self.recorded]
+        return torch.cat([part.logits[best] for part in self.recorded], 1), torch.cat(labels)
+
+
+class Decayed(Candidate):
+    """The learning rate of the training on all rows falls to zero over its last third."""
+
+    def rate(self, epoch: int, epochs: int) -> float:
+        """Return the factor of the learning rate in an epoch."""
+        return min(1.0, 3.0 * (epochs - epoch) / epochs)
+
+
+class Averaged(Candidate):
+    """The weights are the mean over the ends of the last third of the epochs."""
+
+    def ended(self, epoch: Epoch) -> None:
+        """Keep the weights of a late epoch."""
+        if epoch.number == 0:
+            self.weights: list[dict[str, torch.Tensor]] = []
+        if 3 * epoch.number >= 2 * self.n_iter_:
+            state = self.learner_.model.state_dict()
+            self.weights.append({name: part.clone() for name, part in state.items()})
+
+    def after(self) -> None:
+        """Give the model the mean weights."""
+        means = {
+            name: torch.stack([weights[name] for weights in self.weights]).mean(0)
+            for name in self.weights[0]
+        }
+        self.learner_.model.load_state_dict(means)
+
+
+class AsManySteps(Candidate):
+    """The training on all rows takes as many steps as the search did, in fewer epochs."""
+
+    def last_epochs(self, epochs: int) -> int:
+        """Return the epochs of the training on all rows."""
+        return max(1, round((1.0 - self.validation_fraction) * epochs))
+
+
+class Heated(Candidate):
+    """A temperature of all draws, by the rows held out and a prior that keeps it near one."""
+
+    def after(self) -> None:
+        """Divide the logits by the most probable temperature."""
+        logits, labels = self.held_out()
+        self.temperature = most_probable_temperature(logits.double(), labels)
+        self.learner_.model = Tempered(self.learner_.model, self.temperature).double()
+
+
+class DecayedHeated(Decayed, Heated):
+    """Both a falling learning rate and a temperature."""
+
+
+def most_probable_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return T for draws of logits ``[M, N, K]``, with log T normal around zero a priori."""
+
+    def loss(log_t: float) -> float:
+        log_probs = log_mean(logits / np.exp(log_t))
+        return float(torch.nn.functional.nll_loss(log_probs, labels, reduction="sum")) + (
+            0.5 * (log_t / WIDTH) ** 2
+        )
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded").x))
+
+
+def outer(x: torch.Tensor) -> torch.Tensor:
+    """Return points of a box of eight deviations to either side, none within four of the mean."""
+    points = Box(scale=8.0)(x)
+    mean, deviation = x.mean(0), x.std(0).clamp_min(1e-6)
+    largest = ((points - mean) / deviation).abs().amax(1, keepdim=True)
+    return mean + (points - mean) * (4.0 / largest).clamp_min(1.0)
+
+
+def _far() -> Elsewhere:
+    return Elsewhere([Box(), Box(), Beyond(2.0, 3.0)])
+
+
+def _outer() -> Elsewhere:
+    return Elsewhere([outer, outer, Beyond(2.0, 3.0)])
+
+
+Make = Callable[[dict[str, Any]], Candidate]
+
+DEFAULT = "default"
+# Memory -> classifier. Those with the same settings share a search.
+CANDIDATES: dict[str, Make] = {
+    DEFAULT: lambda memory: Candidate(memory, random_state=0),
+    "rate falls": lambda memory: Decayed(memory, random_state=0),
+    "mean weights": lambda memory: Averaged(memory, random_state=0),
+    "as many steps": lambda memory: AsManySteps(memory, random_state=0),
+    "temperature": lambda memory: Heated(memory, random_state=0),
+    "temperature, rate falls": lambda memory: DecayedHeated(memory, random_state=0),
+    "strength 0.01": lambda memory: Candidate(memory, strength=0.01, random_state=0),
+    "strength 0.003": lambda memory: Candidate(memory, strength=0.003, random_state=0),
+    "far": lambda memory: Candidate(memory, measurement=_far(), random_state=0),
+    "far, strength 0.01": lambda memory: Candidate(
+        memory, measurement=_far(), strength=0.01, random_state=0
+    ),
+    "outer": lambda memory: Candidate(memory, measurement=_outer(), random_state=0),
+    "ten members": lambda memory: Candidate(memory, members=10, random_state=0),
+    "200 epochs": lambda memory: Candidate(memory, epochs=200, random_state=0),
+}
+
+
+def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
+    """Train a candidate, or scikit-learn's perceptron; return its scores on the test rows."""
+    if name in CANDIDATES:
+        classifier = CANDIDATES[name](memory).fit(split.rows, split.labels)
+        seconds, probs = classifier.seconds, classifier.predict_proba
+        uncertainty = lambda rows: classifier.uncertainty(rows, "epistemic")  # noqa: E731
+    else:
+        seconds, (probs, uncertainty) = np.nan, theirs(split.rows, split.labels, 0, {})
+    inside = uncertainty(split.unseen)
+    outside = [uncertainty(far) for far in moved(split.unseen, split.rows, 0)]
+    scores = felbo.score(torch.from_numpy(probs(split.unseen)), torch.from_numpy(split.answers))
+    return {
+        "set": split.name,
+        "candidate": name,
+        "accuracy": scores.accuracy,
+        "log-likelihood": scores.log_likelihood,
+        "ece": scores.ece,
+        "in range": inside.mean(),
+        "out of range": min(far.mean() for far in outside),
+        "auroc": min(auroc(inside, far) for far in outside),
+        "seconds": seconds,
+    }
+
+
+def gains(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what each candidate gains over the defaults, in the mean over sets.
+
+    `relative` is the logarithm of the ratio of the negative log-likelihoods, so that easy and hard
+    sets count alike; `nats` is their difference. Both have their standard error over sets.
+    """
+    wide = frame.pivot(index="set", columns="candidate")
+    found = {}
+    for name in wide["ece"].columns.drop(DEFAULT):
+        both = wide.swaplevel(axis=1)[[DEFAULT, name]].dropna(subset=[(name, "ece")])
+        before, after = both[DEFAULT], both[name]
+        nats = after["log-likelihood"] - before["log-likelihood"]
+        relative = np.log(before["log-likelihood"] / after["log-likelihood"])
+        found[name] = {
+            "sets": len(both),
+            "ahead": (nats > 0).sum(),
+            "relative": relative.mean(),
+            "± relative": relative.sem(),
+            "nats": nats.mean(),
+            "± nats": nats.sem(),
+            "ece": (after["ece"] - before["ece"]).mean(),
+            "out of range": (after["out of range"] - before["out of range"]).mean(),
+            "auroc": (after["auroc"] - before["auroc"]).mean(),
+            "least auroc": (after["auroc"] - before["auroc"]).min(),
+            "time": (after["seconds"] / before["seconds"]).mean(),
+        }
+    return pd.DataFrame(found).T
+
+
+def read() -> pd.DataFrame:
+    """Return what has been measured so far."""
+    return pd.read_csv(CSV) if CSV.exists() else pd.DataFrame({"set": [], "candidate": []})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tables_development", description=__doc__
+    )
+    parser.add_argument("sets", choices=["screening", "confirmation"])
+    parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    names = dict.fromkeys(["MLPClassifier", DEFAULT, *(arguments.candidates or CANDIDATES)])
+    sets = [make() for make in (SCREENING if arguments.sets == "screening" else CONFIRMATION)]
+    for split in sets:
+        memory: dict[str, Any] = {}
+        for name in names:
+            done = read()
+            if not ((done["set"] == split.name) & (done["candidate"] == name)).any():
+                row = {"part": arguments.sets, **measure(split, name, memory)}
+                pd.concat([done, pd.DataFrame([row])]).round(5).to_csv(CSV, index=False)
+    frame = read()
+    frame = frame[(frame["part"] == arguments.sets) & frame["candidate"].isin(names)]
+    print(gains(frame.drop(columns="part")).round(4).to_string())
+
+
+if __name__ == "__main__":
+    main()
