@@ -147,18 +147,17 @@ class Averaged(Candidate):
     def ended(self, epoch: Epoch) -> None:
         """Keep the weights of a late epoch."""
         if epoch.number == 0:
-            self.weights: list[dict[str, torch.Tensor]] = []
+            self.weights: list[list[torch.Tensor]] = []
         if 3 * epoch.number >= 2 * self.n_iter_:
-            state = self.learner_.model.state_dict()
-            self.weights.append({name: part.clone() for name, part in state.items()})
+            self.weights.append([part.detach().clone() for part in self._parameters()])
 
     def after(self) -> None:
         """Give the model the mean weights."""
-        means = {
-            name: torch.stack([weights[name] for weights in self.weights]).mean(0)
-            for name in self.weights[0]
-        }
-        self.learner_.model.load_state_dict(means)
+        for part, late in zip(self._parameters(), zip(*self.weights, strict=True), strict=True):
+            part.data = torch.stack(late).mean(0).to(part.dtype)
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.learner_.model.parameters())
 
 
 class AsManySteps(Candidate):
