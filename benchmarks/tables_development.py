@@ -31,6 +31,8 @@ from felbo.models.modes import evaluation_mode
 from felbo.models.tempered import Tempered, log_mean
 from felbo.training import Epoch
 
+# Nats that are added to both sides of a ratio: below this, single test rows decide.
+FLOOR = 0.01
 CSV = ROOT / "results" / "tables_development.csv"
 # Width of the prior over the logarithm of a temperature, which is zero in the mean.
 WIDTH = 0.2
@@ -227,7 +229,13 @@ CANDIDATES: dict[str, Make] = {
     "far, strength 0.01": lambda memory: Candidate(
         memory, measurement=_far(), strength=0.01, random_state=0
     ),
-    "outer": lambda memory: Candidate(memory, measurement=_outer(), random_state=0),
+    # The same points as below, so that they share a search.
+    "outer": lambda memory: Candidate(
+        memory, measurement=memory.setdefault("outer", _outer()), random_state=0
+    ),
+    "outer, mean weights": lambda memory: Averaged(
+        memory, measurement=memory.setdefault("outer", _outer()), random_state=0
+    ),
     "ten members": lambda memory: Candidate(memory, members=10, random_state=0),
     "200 epochs": lambda memory: Candidate(memory, epochs=200, random_state=0),
 }
@@ -260,8 +268,9 @@ def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
 def gains(frame: pd.DataFrame) -> pd.DataFrame:
     """Return what each candidate gains over the defaults, in the mean over sets.
 
-    `relative` is the logarithm of the ratio of the negative log-likelihoods, so that easy and hard
-    sets count alike; `nats` is their difference. Both have their standard error over sets.
+    `relative` is the logarithm of the ratio of the negative log-likelihoods, each with 0.01 nats
+    added, so that easy and hard sets count alike; `nats` is their difference. Both have their
+    standard error over sets.
     """
     wide = frame.pivot(index="set", columns="candidate")
     found = {}
@@ -269,7 +278,8 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
         both = wide.swaplevel(axis=1)[[DEFAULT, name]].dropna(subset=[(name, "ece")])
         before, after = both[DEFAULT], both[name]
         nats = after["log-likelihood"] - before["log-likelihood"]
-        relative = np.log(before["log-likelihood"] / after["log-likelihood"])
+        losses = (FLOOR - side["log-likelihood"] for side in (before, after))
+        relative = np.log(np.divide(*losses))
         found[name] = {
             "sets": len(both),
             "ahead": (nats > 0).sum(),
