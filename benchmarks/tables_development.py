@@ -196,20 +196,13 @@ def most_probable_temperature(logits: torch.Tensor, labels: torch.Tensor) -> flo
     return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded").x))
 
 
-def outer(x: torch.Tensor) -> torch.Tensor:
-    """Return points of a box of eight deviations to either side, none within four of the mean."""
-    points = Box(scale=8.0)(x)
-    mean, deviation = x.mean(0), x.std(0).clamp_min(1e-6)
-    largest = ((points - mean) / deviation).abs().amax(1, keepdim=True)
-    return mean + (points - mean) * (4.0 / largest).clamp_min(1.0)
-
-
 def _far() -> Elsewhere:
     return Elsewhere([Box(), Box(), Beyond(2.0, 3.0)])
 
 
 def _outer() -> Elsewhere:
-    return Elsewhere([outer, outer, Beyond(2.0, 3.0)])
+    box = Box(scale=8.0, nearest=4.0)
+    return Elsewhere([box, box, Beyond(2.0, 3.0)])
 
 
 Make = Callable[[dict[str, Any]], Candidate]
