@@ -2,9 +2,9 @@
 
 `python -m benchmarks.tables_development screening` compares all candidates with the defaults as
 they were before, on seventeen sets, `confirmation --candidates NAME ...` some of them on 23 others.
-Both add rows to `results/tables_development.csv`, leave out what is there, and print the gains. The
-rule by which a candidate becomes a default is in `benchmarks/tables_development.md`. Images are
-read from the folder FELBO_DATA.
+Both add rows to `results/tables_development.csv`, leave out what is there, and write the gains into
+`docs/tables.md`. The rule by which a candidate becomes a default is in
+`benchmarks/tables_development.md`. Images are read from the folder FELBO_DATA.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from felbo.training import Epoch
 
 # Nats that are added to both sides of a ratio: below this, single test rows decide.
 FLOOR = 0.01
+# Sets are easy where scikit-learn's perceptron has a higher log-likelihood.
+EASY = -0.15
 CSV = ROOT / "results" / "tables_development.csv"
 # Width of the prior over the logarithm of a temperature, which is zero in the mean.
 WIDTH = 0.2
@@ -221,7 +223,7 @@ def _of(kind: type[Candidate], points: str = "before", **settings: Any) -> Make:
 
 
 # The defaults that the others are compared with.
-BEFORE = "before"
+BEFORE, OTHER = "before", "MLPClassifier"
 CANDIDATES: dict[str, Make] = {
     BEFORE: _of(Candidate),
     "rate falls": _of(Decayed),
@@ -269,31 +271,73 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
     """Return what each candidate gains over the defaults before, in the mean over sets.
 
     `relative` is the logarithm of the ratio of the negative log-likelihoods, each with 0.01 nats
-    added, so that easy and hard sets count alike; `nats` is their difference. Both have their
-    standard error over sets.
+    added, so that easy and hard sets count alike; `nats` is their difference, `easy` that on sets
+    where scikit-learn's perceptron is better than −0.15. They have standard errors over sets.
     """
-    wide = frame.pivot(index="set", columns="candidate")
-    found = {}
-    for name in wide["ece"].columns.drop(BEFORE):
-        both = wide.swaplevel(axis=1)[[BEFORE, name]].dropna(subset=[(name, "ece")])
-        before, after = both[BEFORE], both[name]
-        nats = after["log-likelihood"] - before["log-likelihood"]
-        losses = (FLOOR - side["log-likelihood"] for side in (before, after))
-        relative = np.log(np.divide(*losses))
-        found[name] = {
-            "sets": len(both),
-            "ahead": (nats > 0).sum(),
-            "relative": relative.mean(),
-            "± relative": relative.sem(),
-            "nats": nats.mean(),
-            "± nats": nats.sem(),
-            "ece": (after["ece"] - before["ece"]).mean(),
-            "out of range": (after["out of range"] - before["out of range"]).mean(),
-            "auroc": (after["auroc"] - before["auroc"]).mean(),
-            "least auroc": (after["auroc"] - before["auroc"]).min(),
-            "time": (after["seconds"] / before["seconds"]).mean(),
-        }
-    return pd.DataFrame(found).T
+    wide = frame.pivot(index="set", columns="candidate").swaplevel(axis=1)
+    names = dict.fromkeys(frame["candidate"])
+    rows = {name: _gain(wide[BEFORE], wide[name], wide[OTHER]) for name in names if name != BEFORE}
+    return pd.DataFrame(rows).T
+
+
+def _gain(before: pd.DataFrame, after: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
+    """Return the mean gain over the sets of a candidate; one row per set, the same in all."""
+    kept = after["log-likelihood"].notna()
+    before, after, other = before[kept], after[kept], other[kept]
+    change = after - before
+    nats = change["log-likelihood"]
+    easy = nats[other["log-likelihood"] > EASY]
+    losses = (FLOOR - side["log-likelihood"] for side in (before, after))
+    relative = np.log(np.divide(*losses))
+    return {
+        "sets": len(nats),
+        "ahead": (nats > 0).sum(),
+        "ahead of MLP": (after["log-likelihood"] >= other["log-likelihood"]).sum(),
+        "nats": nats.mean(),
+        "± nats": nats.sem(),
+        "easy": easy.mean(),
+        "± easy": easy.sem(),
+        "relative": relative.mean(),
+        "± relative": relative.sem(),
+        "ece": change["ece"].mean(),
+        "auroc": change["auroc"].mean(),
+        "time": (after["seconds"] / before["seconds"]).mean(),
+    }
+
+
+def page(frame: pd.DataFrame) -> str:
+    """Return the table of the page, for all parts."""
+    lines = [
+        "| candidate | sets | ahead | ahead of MLP | gain in nats | on easy sets | relative gain "
+        "| ECE | AUROC | time |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for part, rows in frame.groupby("part", sort=False):
+        found = gains(rows.drop(columns="part")).drop(index=OTHER)
+        both = rows.pivot(index="set", columns="candidate", values="log-likelihood")
+        won = (both[BEFORE] >= both[OTHER]).sum()
+        lines.append(f"| *{part}*, defaults before | {len(both)} | | {won} | | | | | | |")
+        lines += [_line(name, row) for name, row in found.iterrows()]
+    return "\n".join(lines)
+
+
+def _line(name: str, row: pd.Series) -> str:
+    means = [
+        f"{row[kind]:+.4f} ± {row[f'± {kind}']:.4f}" if row[kind] == row[kind] else ""
+        for kind in ("nats", "easy", "relative")
+    ]
+    counts = [f"{row[kind]:.0f}" for kind in ("sets", "ahead", "ahead of MLP")]
+    rest = f"{row['ece']:+.4f} | {row['auroc']:+.4f} | {row['time']:.2f}"
+    return f"| {name} | {' | '.join(counts)} | {' | '.join(means)} | {rest} |"
+
+
+def write(text: str) -> None:
+    """Write the table into the page between its two markers."""
+    path = ROOT / "docs" / "tables.md"
+    whole = path.read_text(encoding="utf-8")
+    begin, end = "<!-- begin: development -->", "<!-- end: development -->"
+    before, after = whole.split(begin)[0], whole.split(end)[1]
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def read() -> pd.DataFrame:
@@ -309,7 +353,7 @@ def main() -> None:
     parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    names = dict.fromkeys(["MLPClassifier", BEFORE, *(arguments.candidates or CANDIDATES)])
+    names = dict.fromkeys([OTHER, BEFORE, *(arguments.candidates or CANDIDATES)])
     sets = [make() for make in (SCREENING if arguments.sets == "screening" else CONFIRMATION)]
     for split in sets:
         memory: dict[str, Any] = {}
@@ -318,9 +362,9 @@ def main() -> None:
             if not ((done["set"] == split.name) & (done["candidate"] == name)).any():
                 row = {"part": arguments.sets, **measure(split, name, memory)}
                 pd.concat([done, pd.DataFrame([row])]).round(5).to_csv(CSV, index=False)
-    frame = read()
-    frame = frame[(frame["part"] == arguments.sets) & frame["candidate"].isin(names)]
-    print(gains(frame.drop(columns="part")).round(4).to_string())
+    text = page(read())
+    print(text)
+    write(text)
 
 
 if __name__ == "__main__":

@@ -80,19 +80,25 @@ def test_gains_by_hand():
     rows = [
         ("a", "before", -0.09, 0.02, 2.0),
         ("a", "new", -0.04, 0.01, 3.0),
+        ("a", "MLPClassifier", -0.05, 0.0, np.nan),
         ("b", "before", -0.19, 0.02, 2.0),
         ("b", "new", -0.19, 0.02, 2.0),
+        ("b", "MLPClassifier", -0.16, 0.0, np.nan),
         ("c", "before", -0.5, 0.0, 2.0),
+        ("c", "MLPClassifier", -0.6, 0.0, np.nan),
     ]
     frame = pd.DataFrame(rows, columns=["set", "candidate", "log-likelihood", "ece", "seconds"])
-    found = gains(frame.assign(auroc=1.0, **{"out of range": 0.3})).loc["new"]
-    assert found["sets"] == 2
-    assert found["ahead"] == 1
-    assert found["nats"] == pytest.approx(0.025)
-    assert found["± nats"] == pytest.approx(0.025)
+    found = gains(frame.assign(auroc=1.0)).loc["new"]
+    assert found[["sets", "ahead", "ahead of MLP"]].tolist() == [2, 1, 1]
+    assert found[["nats", "± nats", "easy"]].tolist() == pytest.approx([0.025, 0.025, 0.05])
     assert found["relative"] == pytest.approx(np.log(2) / 2)
-    assert found["ece"] == pytest.approx(-0.005)
-    assert found["time"] == pytest.approx(1.25)
+    assert found[["ece", "auroc", "time"]].tolist() == pytest.approx([-0.005, 0.0, 1.25])
+
+
+def test_the_page_shows_what_was_measured():
+    from benchmarks.tables_development import page, read
+
+    assert page(read()) in (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
 
 
 def test_no_reported_table_is_a_source():
