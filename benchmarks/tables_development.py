@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from torch.optim.lr_scheduler import LambdaLR
 
 import felbo
-from benchmarks.development_sets import CONFIRMATION, SCREENING, Split
+from benchmarks.development_sets import SETS, Split
 from benchmarks.tables import ROOT, auroc, moved, theirs
 from felbo.estimator import FunctionSpaceClassifier
 from felbo.estimator.building import fabric_for
@@ -208,7 +208,17 @@ def _outer() -> Elsewhere:
     return Elsewhere([box, box, Beyond(2.0, 3.0)])
 
 
-POINTS: dict[str, Callable[[], Elsewhere]] = {"before": Elsewhere, "far": _far, "outer": _outer}
+def _outer_box() -> Elsewhere:
+    box = Box(scale=8.0, nearest=4.0)
+    return Elsewhere([box, box, Beyond()])
+
+
+POINTS: dict[str, Callable[[], Elsewhere]] = {
+    "before": Elsewhere,
+    "far": _far,
+    "outer": _outer,
+    "outer box": _outer_box,
+}
 Make = Callable[[dict[str, Any]], Candidate]
 
 
@@ -238,6 +248,7 @@ CANDIDATES: dict[str, Make] = {
     "outer": _of(Candidate, "outer"),
     # The defaults now.
     "outer, mean weights": _of(Averaged, "outer"),
+    "outer box, mean weights": _of(Averaged, "outer box"),
     "ten members": _of(Candidate, members=10),
     "200 epochs": _of(Candidate, epochs=200),
 }
@@ -349,13 +360,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.tables_development", description=__doc__
     )
-    parser.add_argument("sets", choices=["screening", "confirmation"])
+    parser.add_argument("sets", choices=list(SETS))
     parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     names = dict.fromkeys([OTHER, BEFORE, *(arguments.candidates or CANDIDATES)])
-    sets = [make() for make in (SCREENING if arguments.sets == "screening" else CONFIRMATION)]
-    for split in sets:
+    for split in (make() for make in SETS[arguments.sets]):
         memory: dict[str, Any] = {}
         for name in names:
             done = read()
