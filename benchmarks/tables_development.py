@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -213,11 +214,17 @@ def _outer_box() -> Elsewhere:
     return Elsewhere([box, box, Beyond()])
 
 
+def _halves(nearest: float) -> Elsewhere:
+    return Elsewhere([Box(scale=8.0, nearest=4.0), Beyond(nearest, nearest + 1.0)])
+
+
 POINTS: dict[str, Callable[[], Elsewhere]] = {
     "before": Elsewhere,
     "far": _far,
     "outer": _outer,
     "outer box": _outer_box,
+    "halves": partial(_halves, 1.0),
+    "far halves": partial(_halves, 2.0),
 }
 Make = Callable[[dict[str, Any]], Candidate]
 
@@ -249,6 +256,8 @@ CANDIDATES: dict[str, Make] = {
     # The defaults now.
     "outer, mean weights": _of(Averaged, "outer"),
     "outer box, mean weights": _of(Averaged, "outer box"),
+    "halves, mean weights": _of(Averaged, "halves"),
+    "far halves, mean weights": _of(Averaged, "far halves"),
     "ten members": _of(Candidate, members=10),
     "200 epochs": _of(Candidate, epochs=200),
 }
