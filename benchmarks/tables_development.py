@@ -253,10 +253,10 @@ CANDIDATES: dict[str, Make] = {
     "far": _of(Candidate, "far"),
     "far, strength 0.01": _of(Candidate, "far", strength=0.01),
     "outer": _of(Candidate, "outer"),
-    # The defaults now.
     "outer, mean weights": _of(Averaged, "outer"),
     "outer box, mean weights": _of(Averaged, "outer box"),
     "halves, mean weights": _of(Averaged, "halves"),
+    # The defaults now.
     "far halves, mean weights": _of(Averaged, "far halves"),
     "ten members": _of(Candidate, members=10),
     "200 epochs": _of(Candidate, epochs=200),

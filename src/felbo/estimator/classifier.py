@@ -21,9 +21,9 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
     ``mean −log f_y + data_strength · KL on the rows + strength · KL around them``
 
     where each KL compares the predictions with a prior over predictions (see
-    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, two thirds lie in a box of
-    eight standard deviations to either side, outside of four (:class:`felbo.measurement.Box`), and
-    a third on lines through two rows, two to three times the range of the rows beyond them
+    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, half lie in a box of eight
+    standard deviations to either side, outside of four (:class:`felbo.measurement.Box`), and half
+    on lines through two rows, two to three times the range of the rows beyond them
     (:class:`felbo.measurement.Beyond`). The weights are the mean over the last third of the epochs.
 
     Args:
