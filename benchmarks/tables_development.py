@@ -1,0 +1,390 @@
+"""Candidates for the defaults of FunctionSpaceClassifier, on sets that can tell them apart.
+
+`python -m benchmarks.tables_development screening` compares all candidates with the defaults as
+they were before, on seventeen sets, `confirmation --candidates NAME ...` some of them on 23 others.
+Both add rows to `results/tables_development.csv`, leave out what is there, and write the gains into
+`docs/tables.md`. The rule by which a candidate becomes a default is in
+`benchmarks/tables_development.md`. Images are read from the folder FELBO_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import minimize_scalar
+from torch.optim.lr_scheduler import LambdaLR
+
+import felbo
+from benchmarks.development_sets import SETS, Split
+from benchmarks.tables import ROOT, auroc, moved, theirs
+from felbo.estimator import FunctionSpaceClassifier
+from felbo.estimator.building import fabric_for
+from felbo.estimator.rows import Rows, as_loader
+from felbo.estimator.stopping import HeldOutBound
+from felbo.measurement import Beyond, Box, Elsewhere
+from felbo.models.modes import evaluation_mode
+from felbo.models.tempered import Tempered, log_mean
+from felbo.training import Epoch
+
+# Nats that are added to both sides of a ratio: below this, single test rows decide.
+FLOOR = 0.01
+# Sets are easy where scikit-learn's perceptron has a higher log-likelihood.
+EASY = -0.15
+CSV = ROOT / "results" / "tables_development.csv"
+# Width of the prior over the logarithm of a temperature, which is zero in the mean.
+WIDTH = 0.2
+
+
+class Recording(HeldOutBound):
+    """The bound on rows held out; keeps what was predicted for them after each epoch."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.logits: list[torch.Tensor] = []
+
+    def __call__(self) -> Any:
+        """Return the scores of the model as it is."""
+        with evaluation_mode([self.model]), torch.no_grad():
+            self.logits.append(self.model(torch.from_numpy(self.held_out.features)))
+        return super().__call__()
+
+
+class Candidate(FunctionSpaceClassifier):  # type: ignore[misc]
+    """The classifier as it was; candidates with other ends of the training derive from it.
+
+    Those of the same settings share the search for the number of epochs, which takes most of the
+    time. `memory` is where it is kept, and `seconds` is what a fit takes when it is not.
+    """
+
+    def __init__(self, memory: dict[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.memory = {} if memory is None else memory
+        # Two measurement sets may look the same when printed.
+        self.key = f"{settings}, {id(settings.get('measurement'))}"
+
+    def fit(self, *arguments: Any, **others: Any) -> Candidate:
+        """Train, and note the seconds of the processor."""
+        start = time.process_time()
+        known = self.key in self.memory
+        super().fit(*arguments, **others)
+        self.seconds = time.process_time() - start + (self.memory[self.key][-1] if known else 0.0)
+        return self
+
+    def _best_epochs(self, rows: Rows, checkpoints: Any) -> int:
+        if self.key not in self.memory:
+            start = time.process_time()
+            self.recorded: list[Recording] = []
+            best = super()._best_epochs(rows, checkpoints)
+            seconds = time.process_time() - start
+            self.memory[self.key] = best, self.validation_scores_, self.recorded, seconds
+        best, self.validation_scores_, self.recorded, _ = self.memory[self.key]
+        return best
+
+    def _search(self, kept: Rows, held_out: Rows, checkpoint: Any = None) -> Any:
+        learner = self._untrained(self.learner_.table, kept.features.shape[1], self.learner_.seed)
+        objective = self._objective(float(kept.weights.sum()))
+        self.recorded.append(Recording(learner.model, objective, held_out, learner.seed))
+        return learner.training(
+            objective,
+            kept,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            validation=self.recorded[-1],
+        )
+
+    def _train(self, rows: Rows, epochs: int, checkpoint: Any = None) -> None:
+        learner, epochs = self.learner_, self.last_epochs(epochs)
+        learner.num_data += float(rows.weights.sum())
+        self.n_iter_ = epochs
+        felbo.fit(
+            learner.model,
+            self._objective(learner.num_data),
+            as_loader(rows, self.batch_size),
+            epochs=epochs,
+            optimizer=learner.optimizer,
+            scheduler=lambda optimizer: LambdaLR(optimizer, lambda n: self.rate(n, epochs)),
+            seed=learner.seed,
+            fabric=fabric_for(self.device),
+            progress=False,
+            on_epoch=self.ended,
+        )
+        learner.model.double()
+        self.after()
+
+    def last_epochs(self, epochs: int) -> int:
+        """Return the epochs of the training on all rows."""
+        return epochs
+
+    def rate(self, epoch: int, epochs: int) -> float:
+        """Return the factor of the learning rate in an epoch of the training on all rows."""
+        return 1.0
+
+    def ended(self, epoch: Epoch) -> None:
+        """Look at the model after an epoch of the training on all rows."""
+
+    def after(self) -> None:
+        """Change the trained model."""
+
+    def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits ``[M, N, K]`` and labels ``[N]`` of rows held out, at the best epoch."""
+        best = int(np.argmax(self.validation_scores_))
+        labels = [torch.from_numpy(part.held_out.labels) for part in self.recorded]
+        return torch.cat([part.logits[best] for part in self.recorded], 1), torch.cat(labels)
+
+
+class Decayed(Candidate):
+    """The learning rate of the training on all rows falls to zero over its last third."""
+
+    def rate(self, epoch: int, epochs: int) -> float:
+        """Return the factor of the learning rate in an epoch."""
+        return min(1.0, 3.0 * (epochs - epoch) / epochs)
+
+
+class Averaged(Candidate):
+    """The weights are the mean over the ends of the last third of the epochs."""
+
+    def ended(self, epoch: Epoch) -> None:
+        """Keep the weights of a late epoch."""
+        if epoch.number == 0:
+            self.weights: list[list[torch.Tensor]] = []
+        if epoch.number >= self.n_iter_ - max(1, self.n_iter_ // 3):
+            self.weights.append([part.detach().clone() for part in self._parameters()])
+
+    def after(self) -> None:
+        """Give the model the mean weights."""
+        for part, late in zip(self._parameters(), zip(*self.weights, strict=True), strict=True):
+            part.data = torch.stack(late).mean(0).to(part.dtype)
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.learner_.model.parameters())
+
+
+class AsManySteps(Candidate):
+    """The training on all rows takes as many steps as the search did, in fewer epochs."""
+
+    def last_epochs(self, epochs: int) -> int:
+        """Return the epochs of the training on all rows."""
+        return max(1, round((1.0 - self.validation_fraction) * epochs))
+
+
+class Heated(Candidate):
+    """A temperature of all draws, by the rows held out and a prior that keeps it near one."""
+
+    def after(self) -> None:
+        """Divide the logits by the most probable temperature."""
+        logits, labels = self.held_out()
+        self.temperature = most_probable_temperature(logits.double(), labels)
+        self.learner_.model = Tempered(self.learner_.model, self.temperature).double()
+
+
+class DecayedHeated(Decayed, Heated):
+    """Both a falling learning rate and a temperature."""
+
+
+def most_probable_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return T for draws of logits ``[M, N, K]``, with log T normal around zero a priori."""
+
+    def loss(log_t: float) -> float:
+        log_probs = log_mean(logits / np.exp(log_t))
+        return float(torch.nn.functional.nll_loss(log_probs, labels, reduction="sum")) + (
+            0.5 * (log_t / WIDTH) ** 2
+        )
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded").x))
+
+
+def _far() -> Elsewhere:
+    return Elsewhere([Box(), Box(), Beyond(2.0, 3.0)])
+
+
+def _outer() -> Elsewhere:
+    box = Box(scale=8.0, nearest=4.0)
+    return Elsewhere([box, box, Beyond(2.0, 3.0)])
+
+
+def _outer_box() -> Elsewhere:
+    box = Box(scale=8.0, nearest=4.0)
+    return Elsewhere([box, box, Beyond()])
+
+
+def _halves(nearest: float) -> Elsewhere:
+    return Elsewhere([Box(scale=8.0, nearest=4.0), Beyond(nearest, nearest + 1.0)])
+
+
+POINTS: dict[str, Callable[[], Elsewhere]] = {
+    "before": Elsewhere,
+    "far": _far,
+    "outer": _outer,
+    "outer box": _outer_box,
+    "halves": partial(_halves, 1.0),
+    "far halves": partial(_halves, 2.0),
+}
+Make = Callable[[dict[str, Any]], Candidate]
+
+
+def _of(kind: type[Candidate], points: str = "before", **settings: Any) -> Make:
+    """Return what makes a candidate from a memory; those with the same settings share a search."""
+
+    def make(memory: dict[str, Any]) -> Candidate:
+        places = memory.setdefault(points, POINTS[points]())
+        return kind(memory, measurement=places, random_state=0, **settings)
+
+    return make
+
+
+# The defaults that the others are compared with.
+BEFORE, OTHER = "before", "MLPClassifier"
+CANDIDATES: dict[str, Make] = {
+    BEFORE: _of(Candidate),
+    "rate falls": _of(Decayed),
+    "mean weights": _of(Averaged),
+    "as many steps": _of(AsManySteps),
+    "temperature": _of(Heated),
+    "temperature, rate falls": _of(DecayedHeated),
+    "strength 0.01": _of(Candidate, strength=0.01),
+    "strength 0.003": _of(Candidate, strength=0.003),
+    "far": _of(Candidate, "far"),
+    "far, strength 0.01": _of(Candidate, "far", strength=0.01),
+    "outer": _of(Candidate, "outer"),
+    "outer, mean weights": _of(Averaged, "outer"),
+    "outer box, mean weights": _of(Averaged, "outer box"),
+    "halves, mean weights": _of(Averaged, "halves"),
+    # The defaults now.
+    "far halves, mean weights": _of(Averaged, "far halves"),
+    "ten members": _of(Candidate, members=10),
+    "200 epochs": _of(Candidate, epochs=200),
+}
+
+
+def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
+    """Train a candidate, or scikit-learn's perceptron; return its scores on the test rows."""
+    if name in CANDIDATES:
+        classifier = CANDIDATES[name](memory).fit(split.rows, split.labels)
+        seconds, probs = classifier.seconds, classifier.predict_proba
+        uncertainty = lambda rows: classifier.uncertainty(rows, "epistemic")  # noqa: E731
+    else:
+        seconds, (probs, uncertainty) = np.nan, theirs(split.rows, split.labels, 0, {})
+    inside = uncertainty(split.unseen)
+    outside = [uncertainty(far) for far in moved(split.unseen, split.rows, 0)]
+    scores = felbo.score(torch.from_numpy(probs(split.unseen)), torch.from_numpy(split.answers))
+    return {
+        "set": split.name,
+        "candidate": name,
+        "accuracy": scores.accuracy,
+        "log-likelihood": scores.log_likelihood,
+        "ece": scores.ece,
+        "in range": inside.mean(),
+        "out of range": min(far.mean() for far in outside),
+        "auroc": min(auroc(inside, far) for far in outside),
+        "seconds": seconds,
+    }
+
+
+def gains(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what each candidate gains over the defaults before, in the mean over sets.
+
+    `relative` is the logarithm of the ratio of the negative log-likelihoods, each with 0.01 nats
+    added, so that easy and hard sets count alike; `nats` is their difference, `easy` that on sets
+    where scikit-learn's perceptron is better than −0.15. They have standard errors over sets.
+    """
+    wide = frame.pivot(index="set", columns="candidate").swaplevel(axis=1)
+    names = dict.fromkeys(frame["candidate"])
+    rows = {name: _gain(wide[BEFORE], wide[name], wide[OTHER]) for name in names if name != BEFORE}
+    return pd.DataFrame(rows).T
+
+
+def _gain(before: pd.DataFrame, after: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
+    """Return the mean gain over the sets of a candidate; one row per set, the same in all."""
+    kept = after["log-likelihood"].notna()
+    before, after, other = before[kept], after[kept], other[kept]
+    change = after - before
+    nats = change["log-likelihood"]
+    easy = nats[other["log-likelihood"] > EASY]
+    losses = (FLOOR - side["log-likelihood"] for side in (before, after))
+    relative = np.log(np.divide(*losses))
+    return {
+        "sets": len(nats),
+        "ahead": (nats > 0).sum(),
+        "ahead of MLP": (after["log-likelihood"] >= other["log-likelihood"]).sum(),
+        "nats": nats.mean(),
+        "± nats": nats.sem(),
+        "easy": easy.mean(),
+        "± easy": easy.sem(),
+        "relative": relative.mean(),
+        "± relative": relative.sem(),
+        "ece": change["ece"].mean(),
+        "auroc": change["auroc"].mean(),
+        "time": (after["seconds"] / before["seconds"]).mean(),
+    }
+
+
+def page(frame: pd.DataFrame) -> str:
+    """Return the table of the page, for all parts."""
+    lines = [
+        "| candidate | sets | ahead | ahead of MLP | gain in nats | on easy sets | relative gain "
+        "| ECE | AUROC | time |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for part, rows in frame.groupby("part", sort=False):
+        found = gains(rows.drop(columns="part")).drop(index=OTHER)
+        both = rows.pivot(index="set", columns="candidate", values="log-likelihood")
+        won = (both[BEFORE] >= both[OTHER]).sum()
+        lines.append(f"| *{part}*, defaults before | {len(both)} | | {won} | | | | | | |")
+        lines += [_line(name, row) for name, row in found.iterrows()]
+    return "\n".join(lines)
+
+
+def _line(name: str, row: pd.Series) -> str:
+    means = [
+        f"{row[kind]:+.4f} ± {row[f'± {kind}']:.4f}" if row[kind] == row[kind] else ""
+        for kind in ("nats", "easy", "relative")
+    ]
+    counts = [f"{row[kind]:.0f}" for kind in ("sets", "ahead", "ahead of MLP")]
+    rest = f"{row['ece']:+.4f} | {row['auroc']:+.4f} | {row['time']:.2f}"
+    return f"| {name} | {' | '.join(counts)} | {' | '.join(means)} | {rest} |"
+
+
+def write(text: str) -> None:
+    """Write the table into the page between its two markers."""
+    path = ROOT / "docs" / "tables.md"
+    whole = path.read_text(encoding="utf-8")
+    begin, end = "<!-- begin: development -->", "<!-- end: development -->"
+    before, after = whole.split(begin)[0], whole.split(end)[1]
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def read() -> pd.DataFrame:
+    """Return what has been measured so far."""
+    return pd.read_csv(CSV) if CSV.exists() else pd.DataFrame({"set": [], "candidate": []})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tables_development", description=__doc__
+    )
+    parser.add_argument("sets", choices=list(SETS))
+    parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    names = dict.fromkeys([OTHER, BEFORE, *(arguments.candidates or CANDIDATES)])
+    for split in (make() for make in SETS[arguments.sets]):
+        memory: dict[str, Any] = {}
+        for name in names:
+            done = read()
+            if not ((done["set"] == split.name) & (done["candidate"] == name)).any():
+                row = {"part": arguments.sets, **measure(split, name, memory)}
+                pd.concat([done, pd.DataFrame([row])]).round(5).to_csv(CSV, index=False)
+    text = page(read())
+    print(text)
+    write(text)
+
+
+if __name__ == "__main__":
+    main()
