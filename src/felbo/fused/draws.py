@@ -114,8 +114,11 @@ def divergence(block: Block, max_precision: float, smoothing: float) -> Divergen
 
 
 def _log_normalizer(beta: Tensor, axis: int) -> Tensor | float:
-    """Return log B(β), ``[S]``, or a number if β is the same at every point."""
-    if beta.numel() > beta.shape[axis] or beta.device.type != "cpu":
+    """Return log B(β), ``[S]``, or a number if β is the same at every point.
+
+    A few numbers are summed faster in Python.
+    """
+    if beta.numel() > 16 or beta.numel() > beta.shape[axis] or beta.device.type != "cpu":
         return torch.lgamma(beta).sum(axis) - torch.lgamma(beta.sum(axis))
     values = beta.flatten().tolist()
     return sum(map(math.lgamma, values)) - math.lgamma(sum(values))
