@@ -83,6 +83,7 @@ def rows() -> Iterator[Row]:
     )
     yield whole_run(x, y)
     yield prediction(x)
+    yield prediction_of_images()
 
 
 def whole_run(x: Tensor, y: Tensor, epochs: int = 30) -> Row:
@@ -130,4 +131,19 @@ def prediction(x: Tensor) -> Row:
         "≤ 1.15",
         number=1,
         rounds=15,
+    )
+
+
+def prediction_of_images() -> Row:
+    """Compare batches of the usual size, which fit the cache, with one batch of all images."""
+    model = felbo.MAP(felbo.networks.resnet18(10, width=16)).eval()
+    images = torch.randn(1024, 3, 32, 32)
+    return compare(
+        "prediction, 1,024 images 3 × 32 × 32, ResNet-18 (width 16)",
+        lambda: felbo.predict(model, images).probs,
+        "the same in one batch",
+        lambda: felbo.predict(model, images, batch_size=1024).probs,
+        "≤ 0.8",
+        number=1,
+        rounds=9,
     )

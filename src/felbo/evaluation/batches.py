@@ -11,32 +11,54 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from felbo.errors import DataError, InputTypeError
-from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors
+from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, tensors
+
+# Input values of a batch if no size is given. On a CPU, larger batches of images leave the cache
+# and take up to twice as long; on an accelerator, smaller ones do not keep it busy.
+_VALUES_ON_CPU, _VALUES = 2**18, 2**25
+_FEWEST, _MOST = 8, 2048
+# Items of a batch of a ``Dataset``, whose items have a size that is not known.
+_OF_DATASET = 128
 
 
-def input_batches(x: Any, size: int, module: nn.Module) -> Iterator[Inputs]:
+def input_batches(x: Any, size: int | None, module: nn.Module) -> Iterator[Inputs]:
     """Yield batches of inputs ``[B, ...]``, in the given order.
 
     Args:
         x: as in :func:`felbo.predict`: all inputs, or an iterable of batches.
-        size: B; batches of an iterable keep their size.
+        size: B; ``None`` is :func:`usual_size`. Batches of an iterable keep their size.
         module: its parameters define the device, and the dtype that numpy arrays are converted to.
     """
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
     empty = True
-    for item in _items(x, size, dtype):
+    for item in _items(x, size, dtype, parameter.device):
         empty = False
         yield map_tensors(lambda part: part.to(parameter.device), as_inputs(item, dtype))
     if empty:
         raise DataError("x gave no batch: there is nothing to predict.")
 
 
-def _items(x: Any, size: int, dtype: torch.dtype) -> Iterator[Any]:
+def usual_size(data: Inputs | Dataset[Any], device: torch.device) -> int:
+    """Return how many items to predict at a time: fewer of larger ones.
+
+    Args:
+        data: inputs ``[B, ...]``, or a data set.
+        device: of the model.
+    """
+    if isinstance(data, Dataset):
+        return _OF_DATASET
+    values = sum(part.numel() for part in tensors(data))
+    wanted = _VALUES_ON_CPU if device.type == "cpu" else _VALUES
+    return min(max(wanted * batch_size(data) // max(values, 1), _FEWEST), _MOST)
+
+
+def _items(x: Any, size: int | None, dtype: torch.dtype, device: torch.device) -> Iterator[Any]:
     if isinstance(x, Dataset):
-        x = DataLoader(x, size)
+        x = DataLoader(x, usual_size(x, device) if size is None else size)
     if isinstance(x, Mapping | tuple) or hasattr(x, "shape"):
-        yield from _slices(as_inputs(without_labels(x), dtype), size)
+        inputs = as_inputs(without_labels(x), dtype)
+        yield from _slices(inputs, usual_size(inputs, device) if size is None else size)
     else:
         for batch in x:
             yield without_labels(_first(batch))

@@ -32,7 +32,7 @@ def calibrate(
     *,
     of: Of = "draws",
     num_samples: int | None = None,
-    batch_size: int = 2048,
+    batch_size: int | None = None,
     seed: int | None = None,
 ) -> Tempered:
     """Return the model with the temperature that maximises the likelihood of held-out labels.
@@ -54,7 +54,8 @@ def calibrate(
             is more confident, and more often right, on data that it was trained on.
         of: temper each draw, or the mean prediction.
         num_samples: draws; ``None`` takes the model's evaluation default.
-        batch_size: inputs per forward pass. All logits ``[M, B, K]`` are held in memory.
+        batch_size: inputs per forward pass; ``None`` is that of :func:`felbo.predict`. All logits
+            ``[M, B, K]`` are held in memory.
         seed: of the draws; ``None`` is torch's global generator.
 
     Returns:
@@ -77,7 +78,8 @@ def calibrate(
         True
     """
     check_choice("of", of, ("draws", "mean"))
-    check_whole("batch_size", batch_size)
+    if batch_size is not None:
+        check_whole("batch_size", batch_size)
     inner = unwrap(model)
     samples = 1 if inner.gives_concentration else num_samples
     with evaluation_mode([model]), torch_seed(seed):
@@ -150,7 +152,7 @@ def _check_inside(best: int, values: list[float]) -> None:
 
 
 def _logits(
-    model: nn.Module, data: LabelledData, num_samples: int | None, batch_size: int
+    model: nn.Module, data: LabelledData, num_samples: int | None, batch_size: int | None
 ) -> tuple[Tensor, Tensor]:
     """Return logits ``[M, B, K]`` and labels ``[B]``; raise if logits are not finite."""
     device = next(model.parameters(), torch.empty(0)).device

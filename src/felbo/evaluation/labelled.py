@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from felbo.errors import InputTypeError
-from felbo.evaluation.batches import without_labels
+from felbo.evaluation.batches import usual_size, without_labels
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import (
@@ -27,25 +27,26 @@ LabelledData = DataLoader[Any] | Dataset[Any] | tuple[Any, Any]
 
 
 def labelled_batches(
-    data: LabelledData, size: int, module: nn.Module
+    data: LabelledData, size: int | None, module: nn.Module
 ) -> Iterator[tuple[Inputs, Tensor]]:
     """Yield pairs of inputs ``[B, ...]`` and labels ``[B]``, in the given order.
 
     Args:
         data: a pair ``(x, y)`` of tensors or arrays, where x may be a tuple or dict of them; or a
             ``DataLoader`` or ``Dataset`` that yields such pairs, or dicts with ``"labels"``.
-        size: B; batches of a loader keep their size.
+        size: B; ``None`` is that of :func:`felbo.predict`. Batches of a loader keep their size.
         module: its parameters define the dtype that numpy arrays are converted to.
     """
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
     if isinstance(data, Dataset):
-        data = DataLoader(data, size)
+        data = DataLoader(data, usual_size(data, parameter.device) if size is None else size)
     if isinstance(data, DataLoader):
         for batch in data:
             yield _pair(batch, dtype)
         return
     x, y = _pair(data, dtype)
+    size = usual_size(x, parameter.device) if size is None else size
     for start in range(0, len(y), size):
         rows = itemgetter(slice(start, start + size))
         yield map_tensors(rows, x), rows(y)
@@ -55,7 +56,7 @@ def predict_labelled(
     model: nn.Module | Sequence[nn.Module],
     data: LabelledData,
     *,
-    batch_size: int = 2048,
+    batch_size: int | None = None,
     **settings: Any,
 ) -> tuple[Prediction, Tensor]:
     """Return predictions for labelled data, and their labels ``[B]``.
@@ -65,7 +66,7 @@ def predict_labelled(
     Args:
         model: a stochastic classifier, or a list of networks.
         data: a pair ``(x, y)``, a ``DataLoader`` or a ``Dataset``.
-        batch_size: inputs per forward pass.
+        batch_size: inputs per forward pass; ``None`` is that of :func:`felbo.predict`.
         settings: further arguments of :func:`felbo.predict`.
     """
     labels: list[Tensor] = []

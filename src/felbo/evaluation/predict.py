@@ -33,7 +33,7 @@ def predict(
     *,
     num_samples: int | None = None,
     num_data: int | None = None,
-    batch_size: int = 2048,
+    batch_size: int | None = None,
     smoothing: float = 1e-4,
     seed: int | None = None,
 ) -> Prediction:
@@ -56,7 +56,8 @@ def predict(
         num_data: N, upper bound of the fitted precision (the size of the training set in the
             paper); ``None`` is ``model.num_data``, which :func:`felbo.fit` sets, or 1,000,000 for a
             model without it, a list of networks and draws.
-        batch_size: inputs per forward pass; batches of a loader keep their size.
+        batch_size: inputs per forward pass; ``None`` takes fewer of larger inputs, 2048 at most.
+            Batches of a loader keep their size.
         smoothing: γ with which draws are smoothed before the Dirichlet is fitted to them; with 0,
             all results are float64.
         seed: of the draws; ``None`` is torch's global generator.
@@ -179,9 +180,9 @@ def _check_finite(probs: Tensor, before: int) -> None:
         )
 
 
-def _check_settings(num_data: int, batch_size: int, smoothing: float) -> None:
+def _check_settings(num_data: int, batch_size: int | None, smoothing: float) -> None:
     refuse_booleans(num_data=num_data, batch_size=batch_size, smoothing=smoothing)
-    if batch_size < 1 or batch_size % 1:
+    if batch_size is not None and (batch_size < 1 or batch_size % 1):
         raise SettingError(f"batch_size must be a whole number of at least 1, got {batch_size}.")
     if not 1 <= num_data < float("inf"):
         raise SettingError(f"num_data is the number of training examples, got {num_data}.")

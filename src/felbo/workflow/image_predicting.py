@@ -128,7 +128,6 @@ def _predictions(run: Run, model: nn.Module, images: Tensor) -> Iterator[Predict
             inputs(images[start : start + CHUNK], run.preparation),
             num_data=run.num_data,
             seed=run.settings["seed"],
-            batch_size=CHUNK,
         )
 
 
