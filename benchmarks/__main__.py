@@ -79,20 +79,26 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def growth_table(found: Iterable[dict[str, Any]]) -> str:
+    """Format the growth of the cost along each axis as Markdown."""
+    lines = ["| axis | sizes | milliseconds | exponent |", "|---|---|---|---|"]
+    for item in found:
+        sizes, times = item["sizes"], item["milliseconds"]
+        lines.append(
+            f"| {item['axis']} | {sizes[0]:,} to {sizes[-1]:,} "
+            f"| {times[0]:.2f} to {times[-1]:.2f} | {item['exponent']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 def write_page(content: dict[str, Any]) -> None:
     """Replace the generated part of the docs page."""
-    growth_lines = [
-        "| axis | sizes | milliseconds | exponent |",
-        "|---|---|---|---|",
-        *(
-            f"| {g['axis']} | {g['sizes'][0]:,} to {g['sizes'][-1]:,} | "
-            f"{g['milliseconds'][0]:.2f} to {g['milliseconds'][-1]:.2f} | {g['exponent']:.2f} |"
-            for g in content.get("growth", [])
-        ),
-    ]
     described = ", ".join(f"{key} {value}" for key, value in content["machine"].items())
     rows = [Row(**row) for name in GROUPS for row in content["groups"].get(name, [])]
-    body = "\n\n".join([f"Machine: {described}.", table(rows), "\n".join(growth_lines)])
+    parts = [f"Machine: {described}.", table(rows)]
+    if "growth" in content:
+        parts.append(growth_table(content["growth"]))
+    body = "\n\n".join(parts)
     PAGE.write_text(replace_part(PAGE.read_text(), "make bench", body))
 
 
