@@ -13,6 +13,7 @@ from felbo.evaluation.batches import usual_size
     ("shape", "on_cpu", "on_accelerator"),
     [
         ((5000, 30), 2048, 2048),  # a table
+        ((5000, 784), 2048, 2048),
         ((5000, 1, 28, 28), 334, 2048),
         ((5000, 3, 32, 32), 85, 2048),
         ((5000, 3, 224, 224), 8, 222),  # 2048 such images take 1.2 GB
@@ -24,6 +25,11 @@ def test_large_inputs_go_in_small_batches(shape, on_cpu, on_accelerator):
     assert usual_size(x, torch.device("cpu")) == on_cpu
     assert usual_size(x, torch.device("cuda")) == on_accelerator
     assert usual_size({"a": x, "b": x[:, :0]}, torch.device("cpu")) == on_cpu
+
+
+def test_tokens_go_in_small_batches_too():
+    tokens = {"ids": torch.zeros(5000, 512, dtype=torch.int64)}  # a network makes vectors of them
+    assert usual_size(tokens, torch.device("cpu")) == 512
 
 
 class Recording(nn.Module):

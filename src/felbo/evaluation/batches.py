@@ -14,8 +14,9 @@ from felbo.errors import DataError, InputTypeError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, tensors
 
 # Input values of a batch if no size is given. On a CPU, larger batches of images leave the cache
-# and take up to twice as long; on an accelerator, smaller ones do not keep it busy.
-_VALUES_ON_CPU, _VALUES = 2**18, 2**25
+# and take more than twice as long. On an accelerator, smaller ones do not keep it busy, and for
+# vectors the calls would take longer than the numbers.
+_OF_MAPS_ON_CPU, _VALUES = 2**18, 2**25
 _FEWEST, _MOST = 8, 2048
 # Items of a batch of a ``Dataset``, whose items have a size that is not known.
 _OF_DATASET = 128
@@ -49,7 +50,8 @@ def usual_size(data: Inputs | Dataset[Any], device: torch.device) -> int:
     if isinstance(data, Dataset):
         return _OF_DATASET
     values = sum(part.numel() for part in tensors(data))
-    wanted = _VALUES_ON_CPU if device.type == "cpu" else _VALUES
+    vectors = all(part.dim() <= 2 and part.is_floating_point() for part in tensors(data))
+    wanted = _OF_MAPS_ON_CPU if device.type == "cpu" and not vectors else _VALUES
     return min(max(wanted * batch_size(data) // max(values, 1), _FEWEST), _MOST)
 
 
