@@ -14,7 +14,7 @@ from felbo.errors import DataError, InputTypeError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, tensors
 
 # Input values of a batch if no size is given. On a CPU, larger batches of images leave the cache
-# and take more than twice as long. On an accelerator, smaller ones do not keep it busy, and for
+# and take longer. On an accelerator, smaller ones do not keep it busy, and for
 # vectors the calls would take longer than the numbers.
 _OF_MAPS_ON_CPU, _VALUES = 2**18, 2**25
 _FEWEST, _MOST = 8, 2048
