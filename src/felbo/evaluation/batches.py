@@ -57,10 +57,10 @@ def usual_size(data: Inputs | Dataset[Any], device: torch.device) -> int:
 
 def _items(x: Any, size: int | None, dtype: torch.dtype, device: torch.device) -> Iterator[Any]:
     if isinstance(x, Dataset):
-        x = DataLoader(x, usual_size(x, device) if size is None else size)
+        x = DataLoader(x, size or usual_size(x, device))
     if isinstance(x, Mapping | tuple) or hasattr(x, "shape"):
         inputs = as_inputs(without_labels(x), dtype)
-        yield from _slices(inputs, usual_size(inputs, device) if size is None else size)
+        yield from _slices(inputs, size or usual_size(inputs, device))
     else:
         for batch in x:
             yield without_labels(_first(batch))

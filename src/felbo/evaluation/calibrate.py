@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from felbo.errors import DataError
-from felbo.evaluation.checks import check_whole
 from felbo.evaluation.labelled import LabelledData, labelled_batches
 from felbo.inputs import explained, map_tensors
 from felbo.models import evaluation_mode, unwrap
@@ -78,8 +77,6 @@ def calibrate(
         True
     """
     check_choice("of", of, ("draws", "mean"))
-    if batch_size is not None:
-        check_whole("batch_size", batch_size)
     inner = unwrap(model)
     samples = 1 if inner.gives_concentration else num_samples
     with evaluation_mode([model]), torch_seed(seed):

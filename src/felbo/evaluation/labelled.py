@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from felbo.errors import InputTypeError
 from felbo.evaluation.batches import usual_size, without_labels
+from felbo.evaluation.checks import check_whole
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import (
@@ -37,16 +38,18 @@ def labelled_batches(
         size: B; ``None`` is that of :func:`felbo.predict`. Batches of a loader keep their size.
         module: its parameters define the dtype that numpy arrays are converted to.
     """
+    if size is not None:
+        check_whole("batch_size", size)
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
     if isinstance(data, Dataset):
-        data = DataLoader(data, usual_size(data, parameter.device) if size is None else size)
+        data = DataLoader(data, size or usual_size(data, parameter.device))
     if isinstance(data, DataLoader):
         for batch in data:
             yield _pair(batch, dtype)
         return
     x, y = _pair(data, dtype)
-    size = usual_size(x, parameter.device) if size is None else size
+    size = size or usual_size(x, parameter.device)
     for start in range(0, len(y), size):
         rows = itemgetter(slice(start, start + size))
         yield map_tensors(rows, x), rows(y)

@@ -23,7 +23,7 @@ from felbo.fused.short_rows import class_axis
 from felbo.fused.stirling import stirling_remainder
 
 # Values per block and thread: temporaries of this size fit into the cache.
-_BLOCK = 196608
+_BLOCK = 393216
 
 
 class Divergence(NamedTuple):
