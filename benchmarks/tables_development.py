@@ -1,9 +1,9 @@
 """Candidates for the defaults of FunctionSpaceClassifier, on sets that can tell them apart.
 
 `python -m benchmarks.tables_development screening` compares all candidates with the defaults as
-they were before, on seventeen sets, `confirmation --candidates NAME ...` some of them on 23 others.
-Both add rows to `results/tables_development.csv`, leave out what is there, and write the gains into
-`docs/tables.md`. The rule by which a candidate becomes a default is in
+they were before their round, on seventeen sets, `confirmation --candidates NAME ...` some of them
+on 23 others. Both add rows to `results/tables_development.csv`, leave out what is there, and write
+the gains into `docs/tables.md`. The rule by which a candidate becomes a default is in
 `benchmarks/tables_development.md`. Images are read from the folder FELBO_DATA.
 """
 
@@ -132,11 +132,15 @@ class Candidate(FunctionSpaceClassifier):  # type: ignore[misc]
     def after(self) -> None:
         """Change the trained model."""
 
-    def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits ``[M, N, K]`` and labels ``[N]`` of rows held out, at the best epoch."""
-        best = int(np.argmax(self.validation_scores_))
+    def held_out(self, epochs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits ``[M, N, K]`` and labels ``[N]`` of rows held out.
+
+        The logits are the mean over some epochs that end with the best one.
+        """
+        end = int(np.argmax(self.validation_scores_)) + 1
         labels = [torch.from_numpy(part.held_out.labels) for part in self.recorded]
-        return torch.cat([part.logits[best] for part in self.recorded], 1), torch.cat(labels)
+        logits = [torch.stack(part.logits[end - epochs : end]).mean(0) for part in self.recorded]
+        return torch.cat(logits, 1), torch.cat(labels)
 
 
 class Decayed(Candidate):
@@ -161,6 +165,7 @@ class Averaged(Candidate):
         """Give the model the mean weights."""
         for part, late in zip(self._parameters(), zip(*self.weights, strict=True), strict=True):
             part.data = torch.stack(late).mean(0).to(part.dtype)
+        super().after()
 
     def _parameters(self) -> list[torch.nn.Parameter]:
         return list(self.learner_.model.parameters())
@@ -186,6 +191,44 @@ class Heated(Candidate):
 
 class DecayedHeated(Decayed, Heated):
     """Both a falling learning rate and a temperature."""
+
+
+class AveragedHeated(Averaged, Heated):
+    """Both mean weights and a temperature, by the logits at the best epoch."""
+
+
+class AveragedHeatedAlike(Averaged, Heated):
+    """Both mean weights and a temperature, by the mean logits of the same epochs."""
+
+    def held_out(self, epochs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return mean logits ``[M, N, K]`` and labels ``[N]`` of rows held out."""
+        return super().held_out(max(epochs, self.n_iter_ // 3))
+
+
+class AveragedLonger(Averaged):
+    """Mean weights of more epochs, since their mean lags behind the last."""
+
+    def last_epochs(self, epochs: int) -> int:
+        """Return the epochs of the training on all rows."""
+        return round(1.2 * epochs)
+
+
+class AveragedAsManySteps(AsManySteps, Averaged):
+    """Mean weights of fewer epochs."""
+
+
+class ByClasses(Averaged):
+    """Mean weights, with less strength for more classes."""
+
+    def __init__(self, memory: dict[str, Any], factor: Callable[[int], float], **settings: Any):
+        super().__init__(memory, **settings)
+        self.factor = factor
+        self.key += f", {id(factor)}"
+
+    def fit(self, rows: Any, labels: Any) -> Candidate:
+        """Train with the default strength times the factor for this number of classes."""
+        self.strength *= self.factor(len(np.unique(labels)))
+        return super().fit(rows, labels)
 
 
 def most_probable_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
@@ -229,7 +272,15 @@ POINTS: dict[str, Callable[[], Elsewhere]] = {
 Make = Callable[[dict[str, Any]], Candidate]
 
 
-def _of(kind: type[Candidate], points: str = "before", **settings: Any) -> Make:
+def _less_one(classes: int) -> float:
+    return 1.0 / (classes - 1)
+
+
+def _half(classes: int) -> float:
+    return 2.0 / classes
+
+
+def _of(kind: Callable[..., Candidate], points: str = "before", **settings: Any) -> Make:
     """Return what makes a candidate from a memory; those with the same settings share a search."""
 
     def make(memory: dict[str, Any]) -> Candidate:
@@ -239,8 +290,9 @@ def _of(kind: type[Candidate], points: str = "before", **settings: Any) -> Make:
     return make
 
 
-# The defaults that the others are compared with.
-BEFORE, OTHER = "before", "MLPClassifier"
+# The defaults that the candidates of the first and of the second round are compared with.
+BEFORE, NOW = "before", "far halves, mean weights"
+OTHER = "MLPClassifier"
 CANDIDATES: dict[str, Make] = {
     BEFORE: _of(Candidate),
     "rate falls": _of(Decayed),
@@ -256,11 +308,22 @@ CANDIDATES: dict[str, Make] = {
     "outer, mean weights": _of(Averaged, "outer"),
     "outer box, mean weights": _of(Averaged, "outer box"),
     "halves, mean weights": _of(Averaged, "halves"),
-    # The defaults now.
-    "far halves, mean weights": _of(Averaged, "far halves"),
+    NOW: _of(Averaged, "far halves"),
     "ten members": _of(Candidate, members=10),
     "200 epochs": _of(Candidate, epochs=200),
 }
+SECOND: dict[str, Make] = {
+    "now, temperature": _of(AveragedHeated, "far halves"),
+    "now, temperature, mean logits": _of(AveragedHeatedAlike, "far halves"),
+    "now, strength / (K − 1)": _of(partial(ByClasses, factor=_less_one), "far halves"),
+    "now, strength × 2 / K": _of(partial(ByClasses, factor=_half), "far halves"),
+    "now, three members": _of(Averaged, "far halves", members=3),
+    "now, 1.2 × epochs": _of(AveragedLonger, "far halves"),
+    "now, as many steps": _of(AveragedAsManySteps, "far halves"),
+}
+_NAMES = {BEFORE: "before", NOW: "now"}
+ROUNDS = {BEFORE: list(CANDIDATES), NOW: list(SECOND)}
+CANDIDATES |= SECOND
 
 
 def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
@@ -287,8 +350,8 @@ def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def gains(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return what each candidate gains over the defaults before, in the mean over sets.
+def gains(frame: pd.DataFrame, base: str = BEFORE) -> pd.DataFrame:
+    """Return what each candidate gains over the defaults of its round, in the mean over sets.
 
     `relative` is the logarithm of the ratio of the negative log-likelihoods, each with 0.01 nats
     added, so that easy and hard sets count alike; `nats` is their difference, `easy` that on sets
@@ -296,7 +359,7 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
     """
     wide = frame.pivot(index="set", columns="candidate").swaplevel(axis=1)
     names = dict.fromkeys(frame["candidate"])
-    rows = {name: _gain(wide[BEFORE], wide[name], wide[OTHER]) for name in names if name != BEFORE}
+    rows = {name: _gain(wide[base], wide[name], wide[OTHER]) for name in names if name != base}
     return pd.DataFrame(rows).T
 
 
@@ -332,13 +395,23 @@ def page(frame: pd.DataFrame) -> str:
         "| ECE | AUROC | time |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for part, rows in frame.groupby("part", sort=False):
-        found = gains(rows.drop(columns="part")).drop(index=OTHER)
-        both = rows.pivot(index="set", columns="candidate", values="log-likelihood")
-        won = (both[BEFORE] >= both[OTHER]).sum()
-        lines.append(f"| *{part}*, defaults before | {len(both)} | | {won} | | | | | | |")
-        lines += [_line(name, row) for name, row in found.iterrows()]
+    for base, names in ROUNDS.items():
+        of_round = frame[frame["candidate"].isin([OTHER, base, *names])]
+        if not of_round["candidate"].isin(names).any():
+            continue
+        for part, rows in of_round.groupby("part", sort=False):
+            lines += _lines(f"*{part}*, defaults {_NAMES[base]}", rows.drop(columns="part"), base)
     return "\n".join(lines)
+
+
+def _lines(title: str, rows: pd.DataFrame, base: str) -> list[str]:
+    """Return the lines of one part of a round."""
+    both = rows.pivot(index="set", columns="candidate", values="log-likelihood")
+    both = both[both[base].notna()]
+    won = (both[base] >= both[OTHER]).sum()
+    found = gains(rows, base).drop(index=OTHER)
+    first = f"| {title} | {len(both)} | | {won} | | | | | | |"
+    return [first, *(_line(name, row) for name, row in found.iterrows())]
 
 
 def _line(name: str, row: pd.Series) -> str:
@@ -373,7 +446,9 @@ def main() -> None:
     parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    names = dict.fromkeys([OTHER, BEFORE, *(arguments.candidates or CANDIDATES)])
+    asked = arguments.candidates or list(CANDIDATES)
+    bases = [base for base, names in ROUNDS.items() if set(names) & set(asked)]
+    names = dict.fromkeys([OTHER, *bases, *asked])
     for split in (make() for make in SETS[arguments.sets]):
         memory: dict[str, Any] = {}
         for name in names:
