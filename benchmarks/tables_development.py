@@ -317,6 +317,8 @@ SECOND: dict[str, Make] = {
     "now, temperature, mean logits": _of(AveragedHeatedAlike, "far halves"),
     "now, strength / (K − 1)": _of(partial(ByClasses, factor=_less_one), "far halves"),
     "now, strength × 2 / K": _of(partial(ByClasses, factor=_half), "far halves"),
+    "now, strength 0.06": _of(Averaged, "far halves", strength=0.06),
+    "now, strength 0.1": _of(Averaged, "far halves", strength=0.1),
     "now, three members": _of(Averaged, "far halves", members=3),
     "now, 1.2 × epochs": _of(AveragedLonger, "far halves"),
     "now, as many steps": _of(AveragedAsManySteps, "far halves"),
