@@ -318,6 +318,7 @@ SECOND: dict[str, Make] = {
     "now, strength / (K − 1)": _of(partial(ByClasses, factor=_less_one), "far halves"),
     "now, strength × 2 / K": _of(partial(ByClasses, factor=_half), "far halves"),
     "now, strength 0.06": _of(Averaged, "far halves", strength=0.06),
+    "now, strength 0.06, as many steps": _of(AveragedAsManySteps, "far halves", strength=0.06),
     "now, strength 0.1": _of(Averaged, "far halves", strength=0.1),
     "now, three members": _of(Averaged, "far halves", members=3),
     "now, 1.2 × epochs": _of(AveragedLonger, "far halves"),
