@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import torch
@@ -86,8 +87,14 @@ def folds(table: pd.DataFrame, labels: np.ndarray) -> Iterator[tuple[np.ndarray,
         yield from StratifiedKFold(FOLDS, shuffle=True, random_state=shuffle).split(table, labels)
 
 
-def compare(data: TableSet, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the scores of both classifiers on each fold of every repetition."""
+def compare(data: TableSet, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the scores of both classifiers on each fold of every repetition."""
+    torch.set_num_threads(1)
+    print(data.name, flush=True)
+    return list(_scores(data, settings))
+
+
+def _scores(data: TableSet, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     labels = np.unique(data.labels, return_inverse=True)[1]
     for fold, (train, test) in enumerate(folds(data.table, labels)):
         rows, unseen = data.table.iloc[train], data.table.iloc[test]
@@ -206,17 +213,16 @@ def main() -> None:
     parser.add_argument(
         "--sets", nargs="+", help="names of some sets; prints the table and writes nothing"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes, with one thread each")
     parser.add_argument("settings", nargs="*", help="of the classifier, such as strength=0.1")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     pairs = (item.split("=") for item in arguments.settings)
     settings = {name: ast.literal_eval(value) for name, value in pairs}
-    rows: list[dict[str, Any]] = []
     sets = DEVELOPMENT if arguments.development else REPORTED
-    for name in arguments.sets or sets:
-        print(name, flush=True)
-        rows += compare(sets[name](), settings)
-    frame = pd.DataFrame(rows)
+    parts = joblib.Parallel(arguments.jobs)(
+        joblib.delayed(compare)(sets[name](), settings) for name in arguments.sets or sets
+    )
+    frame = pd.DataFrame([row for part in parts for row in part])
     print(page(frame))
     if not (arguments.development or arguments.sets or settings):
         write(frame)

@@ -285,7 +285,9 @@ def _of(kind: Callable[..., Candidate], points: str = "before", **settings: Any)
 
     def make(memory: dict[str, Any]) -> Candidate:
         places = memory.setdefault(points, POINTS[points]())
-        return kind(memory, measurement=places, random_state=0, **settings)
+        # Also of the defaults, which were changed by the second round.
+        chosen = {"strength": 0.03, "random_state": 0} | settings
+        return kind(memory, measurement=places, **chosen)
 
     return make
 

@@ -44,7 +44,10 @@ def train(
     learning_rate: Annotated[
         float | None, typer.Option(help="Of Adam. (default: 0.003; images: 0.001)")
     ] = None,
-    strength: Annotated[float, typer.Option(help="Of the prior where there are no data.")] = 0.03,
+    strength: Annotated[
+        float | None,
+        typer.Option(help="Of the prior where there are no data. (default: 0.06; images: 0.03)"),
+    ] = None,
     data_strength: Annotated[float, typer.Option(help="Of the prior on the data.")] = 0.0,
     early_stopping: Annotated[
         bool, typer.Option(help="Hold out training items, and stop when they gain no more.")
@@ -108,7 +111,6 @@ def train(
         "model": model,
         "members": members,
         "hidden": _widths(hidden),
-        "strength": strength,
         "data_strength": data_strength,
     }
     console = Console(stderr=True)
@@ -128,6 +130,7 @@ def train(
             epochs=epochs,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            strength=strength,
             validation_fraction=validation,
             patience=patience,
         )
@@ -142,6 +145,7 @@ def train(
                 file, target, out, **about, settings=settings, verbose=console.is_terminal
             )
     else:
+        from felbo.objectives.everywhere import STRENGTH
         from felbo.workflow.image_training import train_images
 
         images = open_images(source, image_size)
@@ -150,6 +154,7 @@ def train(
             "epochs": epochs or 10,
             "batch_size": batch_size or 128,
             "learning_rate": 0.001 if learning_rate is None else learning_rate,
+            "strength": STRENGTH if strength is None else strength,
             "validation": (validation or 0.1) if early_stopping else None,
             "patience": patience or 5,
             "test_fraction": test_fraction,

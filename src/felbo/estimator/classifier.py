@@ -91,7 +91,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         batch_size: int | None = 32,
         learning_rate: float = 0.003,
         weight_decay: float = 0.0,
-        strength: float = 0.03,
+        strength: float = 0.06,
         data_strength: float = 0.0,
         measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
         preprocessing: Literal["auto"] | None = "auto",
