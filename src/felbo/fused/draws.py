@@ -93,7 +93,8 @@ def divergence(block: Block, max_precision: float, smoothing: float) -> Divergen
     _, logits, beta, axis = block
     probs = logits.softmax(axis, dtype=torch.float64)
     draws, classes = len(probs), probs.shape[axis]
-    f = (probs * (1.0 - smoothing)).add_(smoothing / classes)
+    # γ / K + (1 − γ) p, in one pass.
+    f = torch.rsub(probs, smoothing / classes, alpha=smoothing - 1.0)
     log_beta = _log_normalizer(beta, axis)
     if draws == 1:
         mean = f[0]
