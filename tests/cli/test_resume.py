@@ -16,7 +16,7 @@ from .runs import felbo, table
 
 # Several splits, in each of which early stopping ends the search.
 OPTIONS = ["--epochs", "25", "--members", "2", "--hidden", "8", "--patience", "4"]
-OPTIONS += ["--learning-rate", "0.05", "--target", "kind"]
+OPTIONS += ["--learning-rate", "0.05", "--strength", "0.03", "--target", "kind"]
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_a_fit_ends_with_the_mean_of_its_last_epochs():
     ends = []
     felbo.fit(
         again.model,
-        make_objective(felbo.UniformPrior(2), 60, "elsewhere", 0.03, 0.0, 3),
+        make_objective(felbo.UniformPrior(2), 60, "elsewhere", fitted.strength, 0.0, 3),
         as_loader(rows, 32),
         epochs=7,
         optimizer=again.optimizer,

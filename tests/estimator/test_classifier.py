@@ -249,7 +249,8 @@ def test_early_stopping_scores_rows_that_are_not_trained_on():
         # One epoch on the rows that were kept, once more.
         kept, held_out = rows.split(0.2, learner.seed, fold)
         seen += held_out.features.tolist()
-        objective = make_objective(felbo.UniformPrior(3), 72, "elsewhere", 0.03, 0.0, 3)
+        prior, strength = felbo.UniformPrior(3), classifier.strength
+        objective = make_objective(prior, 72, "elsewhere", strength, 0.0, 3)
         again = classifier._untrained(learner.table, 2, learner.seed)
         next(again.training(objective, kept, epochs=1, batch_size=32))
         scores.append(-HeldOutBound(again.model, objective, held_out, learner.seed)().loss)
