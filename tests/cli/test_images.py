@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 import felbo as library
+from felbo.objectives.everywhere import STRENGTH
 
 from .runs import felbo
 
@@ -42,6 +43,7 @@ def test_a_run_of_images(run):
     described = json.loads((run / "run.json").read_text())
     assert described["classes"] == ["bright", "dark"]
     assert described["num_data"] == 32
+    assert described["settings"]["strength"] == STRENGTH
     assert described["preparation"]["size"] == 12
     assert len(described["preparation"]["mean"]) == 1
     scores = json.loads((run / "evaluations" / "held-out.json").read_text())
