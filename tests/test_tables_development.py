@@ -46,7 +46,7 @@ def test_rare_classes_are_left_out():
 
 
 def test_the_candidate_that_was_taken_is_the_default(split):
-    from benchmarks.tables_development import CANDIDATES, Candidate
+    from benchmarks.table_candidates import CANDIDATES, Candidate
 
     memory = {}
     settings = {"epochs": 8, "members": 2, "hidden": (8,)}
@@ -63,7 +63,7 @@ def test_the_candidate_that_was_taken_is_the_default(split):
 
 
 def test_rows_held_out_pull_the_temperature_away_from_one_as_far_as_they_are_many():
-    from benchmarks.tables_development import most_probable_temperature
+    from benchmarks.table_candidates import most_probable_temperature
 
     # Three of four are right, at log-odds of 2 log 3: the best temperature is 2.
     logits = torch.tensor([2 * np.log(3.0), 0.0]).expand(1, 4, 2)
