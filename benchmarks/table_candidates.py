@@ -1,4 +1,4 @@
-"""Candidates for the defaults of FunctionSpaceClassifier, in two rounds."""
+"""Candidates for the defaults of FunctionSpaceClassifier, in three rounds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from felbo.models.modes import evaluation_mode
 from felbo.models.tempered import Tempered, log_mean
 from felbo.training import Epoch
 
-# Width of the prior over the logarithm of a temperature, which is zero in the mean.
-WIDTH = 0.2
+# Widths of the prior over the logarithm of a temperature, which is zero in the mean.
+WIDTH, WIDE = 0.2, 1.0
 
 
 class Recording(HeldOutBound):
@@ -166,10 +166,12 @@ class AsManySteps(Candidate):
 class Heated(Candidate):
     """A temperature of all draws, by the rows held out and a prior that keeps it near one."""
 
+    width = WIDTH
+
     def after(self) -> None:
         """Divide the logits by the most probable temperature."""
         logits, labels = self.held_out()
-        self.temperature = most_probable_temperature(logits.double(), labels)
+        self.temperature = most_probable_temperature(logits.double(), labels, self.width)
         self.learner_.model = Tempered(self.learner_.model, self.temperature).double()
 
 
@@ -187,6 +189,30 @@ class AveragedHeatedAlike(Averaged, Heated):
     def held_out(self, epochs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
         """Return mean logits ``[M, N, K]`` and labels ``[N]`` of rows held out."""
         return super().held_out(max(epochs, self.n_iter_ // 3))
+
+
+class AveragedHeatedWide(AveragedHeated):
+    """Both, with hardly any prior over the temperature."""
+
+    width = WIDE
+
+
+class AveragedHeatedAnew(Averaged, Heated):
+    """Both, by another training on the kept rows that ends with mean weights as the last does."""
+
+    def _train(self, rows: Rows, epochs: int, checkpoint: Any = None) -> None:
+        self.kept, self.left = rows.split(self.validation_fraction, self.learner_.seed)
+        super()._train(rows, epochs, checkpoint)
+
+    def held_out(self, epochs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return logits ``[M, N, K]`` and labels ``[N]`` of rows held out."""
+        seed, inputs = self.learner_.seed, self.kept.features.shape[1]
+        learner = self._untrained(self.learner_.table, inputs, seed)
+        objective = self._objective(float(self.kept.weights.sum()))
+        learner.train(objective, self.kept, epochs=self.n_iter_, batch_size=self.batch_size)
+        with evaluation_mode([learner.model]), torch.no_grad():
+            logits = learner.model(torch.from_numpy(self.left.features).double())
+        return logits, torch.from_numpy(self.left.labels)
 
 
 class AveragedLonger(Averaged):
@@ -215,13 +241,15 @@ class ByClasses(Averaged):
         return super().fit(rows, labels)
 
 
-def most_probable_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
+def most_probable_temperature(
+    logits: torch.Tensor, labels: torch.Tensor, width: float = WIDTH
+) -> float:
     """Return T for draws of logits ``[M, N, K]``, with log T normal around zero a priori."""
 
     def loss(log_t: float) -> float:
         log_probs = log_mean(logits / np.exp(log_t))
         return float(torch.nn.functional.nll_loss(log_probs, labels, reduction="sum")) + (
-            0.5 * (log_t / WIDTH) ** 2
+            0.5 * (log_t / width) ** 2
         )
 
     return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded").x))
@@ -276,8 +304,8 @@ def _of(kind: Callable[..., Candidate], points: str = "before", **settings: Any)
     return make
 
 
-# The defaults that the candidates of the first and of the second round are compared with.
-BEFORE, NOW = "before", "far halves, mean weights"
+# The defaults that the candidates of the three rounds are compared with.
+BEFORE, NOW, STRONGER = "before", "far halves, mean weights", "now, strength 0.06"
 CANDIDATES: dict[str, Make] = {
     BEFORE: _of(Candidate),
     "rate falls": _of(Decayed),
@@ -302,12 +330,18 @@ SECOND: dict[str, Make] = {
     "now, temperature, mean logits": _of(AveragedHeatedAlike, "far halves"),
     "now, strength / (K − 1)": _of(partial(ByClasses, factor=_less_one), "far halves"),
     "now, strength × 2 / K": _of(partial(ByClasses, factor=_half), "far halves"),
-    "now, strength 0.06": _of(Averaged, "far halves", strength=0.06),
+    STRONGER: _of(Averaged, "far halves", strength=0.06),
     "now, strength 0.06, as many steps": _of(AveragedAsManySteps, "far halves", strength=0.06),
     "now, strength 0.1": _of(Averaged, "far halves", strength=0.1),
     "now, three members": _of(Averaged, "far halves", members=3),
     "now, 1.2 × epochs": _of(AveragedLonger, "far halves"),
     "now, as many steps": _of(AveragedAsManySteps, "far halves"),
 }
-ROUNDS = {BEFORE: list(CANDIDATES), NOW: list(SECOND)}
-CANDIDATES |= SECOND
+THIRD: dict[str, Make] = {
+    "calibrated": _of(AveragedHeated, "far halves", strength=0.06),
+    "calibrated, wide": _of(AveragedHeatedWide, "far halves", strength=0.06),
+    "calibrated, mean logits": _of(AveragedHeatedAlike, "far halves", strength=0.06),
+    "calibrated, trained anew": _of(AveragedHeatedAnew, "far halves", strength=0.06),
+}
+ROUNDS = {BEFORE: list(CANDIDATES), NOW: list(SECOND), STRONGER: list(THIRD)}
+CANDIDATES |= SECOND | THIRD

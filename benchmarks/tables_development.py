@@ -2,8 +2,9 @@
 
 `python -m benchmarks.tables_development screening` compares all candidates with the defaults as
 they were before their round, on seventeen sets, `confirmation --candidates NAME ...` some of them
-on 23 others. Both add rows to `results/tables_development.csv`, leave out what is there, and write
-the gains into `docs/tables.md`. The rule by which a candidate becomes a default is in
+on 23 others; `large-screening` and `large-confirmation` are the sets of the third round. All add
+rows to `results/tables_development.csv`, leave out what is there, and write the gains into
+`docs/tables.md`. The rule by which a candidate becomes a default is in
 `benchmarks/tables_development.md`. Images are read from the folder FELBO_DATA.
 """
 
@@ -18,7 +19,7 @@ import torch
 
 import felbo
 from benchmarks.development_sets import SETS, Split
-from benchmarks.table_candidates import BEFORE, CANDIDATES, NOW, ROUNDS
+from benchmarks.table_candidates import BEFORE, CANDIDATES, NOW, ROUNDS, STRONGER
 from benchmarks.tables import ROOT, auroc, moved, theirs
 
 # Nats that are added to both sides of a ratio: below this, single test rows decide.
@@ -27,7 +28,7 @@ FLOOR = 0.01
 EASY = -0.15
 OTHER = "MLPClassifier"
 CSV = ROOT / "results" / "tables_development.csv"
-_NAMES = {BEFORE: "before", NOW: "of the first round"}
+_NAMES = {BEFORE: "before", NOW: "of the first round", STRONGER: "of the second round"}
 
 
 def measure(split: Split, name: str, memory: dict[str, Any]) -> dict[str, Any]:
