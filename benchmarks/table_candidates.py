@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from torch.optim.lr_scheduler import LambdaLR
 
 import felbo
-from felbo.estimator import FunctionSpaceClassifier
+from felbo.estimator import FunctionSpaceClassifier, fitting
 from felbo.estimator.building import fabric_for
 from felbo.estimator.rows import Rows, as_loader
 from felbo.estimator.stopping import HeldOutBound
@@ -215,6 +216,26 @@ class AveragedHeatedAnew(Averaged, Heated):
         return logits, torch.from_numpy(self.left.labels)
 
 
+class ManySplits(Candidate):
+    """The search takes up to five splits where fewer than a thousand rows are held out in one."""
+
+    def __init__(self, memory: dict[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(memory, **settings)
+        self.key += ", many splits"
+
+    def _best_epochs(self, rows: Rows, checkpoints: Any) -> int:
+        with mock.patch.object(fitting, "MANY_HELD_OUT", 1000):
+            return super()._best_epochs(rows, checkpoints)
+
+
+class ManySplitsAveraged(ManySplits, Averaged):
+    """Mean weights, with more splits to find the number of epochs."""
+
+
+class ManySplitsHeated(ManySplits, AveragedHeatedAlike):
+    """Mean weights and a temperature by the mean logits for rows of more splits."""
+
+
 class AveragedLonger(Averaged):
     """Mean weights of more epochs, since their mean lags behind the last."""
 
@@ -342,6 +363,8 @@ THIRD: dict[str, Make] = {
     "calibrated, wide": _of(AveragedHeatedWide, "far halves", strength=0.06),
     "calibrated, mean logits": _of(AveragedHeatedAlike, "far halves", strength=0.06),
     "calibrated, trained anew": _of(AveragedHeatedAnew, "far halves", strength=0.06),
+    "more splits": _of(ManySplitsAveraged, "far halves", strength=0.06),
+    "more splits, calibrated": _of(ManySplitsHeated, "far halves", strength=0.06),
 }
 ROUNDS = {BEFORE: list(CANDIDATES), NOW: list(SECOND), STRONGER: list(THIRD)}
 CANDIDATES |= SECOND | THIRD
