@@ -102,9 +102,10 @@ def page(frame: pd.DataFrame) -> str:
     ]
     for base, names in ROUNDS.items():
         of_round = frame[frame["candidate"].isin([OTHER, base, *names])]
-        if not of_round["candidate"].isin(names).any():
-            continue
         for part, rows in of_round.groupby("part", sort=False):
+            seen = set(rows["candidate"])
+            if base not in seen or not seen & set(names):
+                continue
             lines += _lines(f"*{part}*, defaults {_NAMES[base]}", rows.drop(columns="part"), base)
     return "\n".join(lines)
 
