@@ -48,9 +48,11 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: find out with some rows held out after how many epochs the bound on them is
-            highest, then train anew on all rows for as many. Where fewer than 200 are held out,
+            highest, then train anew on all rows for as many. Where fewer than 1000 are held out,
             by the mean over several splits, as in cross-validation; where fewer than ten, train for
             all ``epochs``.
+        calibrate: divide the logits by the temperature that fits these rows, where the splits hold
+            out 1000 or more in all. Without early stopping there is none.
         validation_fraction: share of the rows to hold out in a split.
         patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.
@@ -65,7 +67,9 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         loss_curve_: mean loss of each epoch.
         validation_scores_: with early stopping, the bound on the rows held out, by epoch of the
             search, as a mean over the splits.
-        learner_: ``learner_.model`` is the trained model, ``learner_.table`` the preprocessing.
+        temperature_: that the logits are divided by; 1 without calibration.
+        learner_: ``learner_.model`` is the trained model, with the temperature, and
+            ``learner_.table`` the preprocessing.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -96,6 +100,7 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         measurement: str | MeasurementSet | Callable[..., Any] = "elsewhere",
         preprocessing: Literal["auto"] | None = "auto",
         early_stopping: bool = True,
+        calibrate: bool = True,
         validation_fraction: float = 0.2,
         patience: int = 20,
         random_state: Any = None,
@@ -116,11 +121,17 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         self.measurement = measurement
         self.preprocessing = preprocessing
         self.early_stopping = early_stopping
+        self.calibrate = calibrate
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+
+    @property
+    def temperature_(self) -> float:
+        """Temperature that the logits of the trained model are divided by."""
+        return self.learner_.temperature
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

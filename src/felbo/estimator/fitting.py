@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from felbo.estimator.learner import Learner
 from felbo.estimator.rows import Rows
 from felbo.estimator.stopping import HeldOutBound, mean_bounds
 from felbo.estimator.tables import NumberTable, TableEncoder, take
+from felbo.estimator.temperature import TemperatureCurves, most_probable_temperature
 from felbo.objectives import Objective
 from felbo.random import torch_seed
 from felbo.training import Checkpoint, Training
@@ -43,10 +44,18 @@ Array = NDArray[Any]
 
 # The log-likelihood of fewer rows says too little about when to stop.
 FEWEST_HELD_OUT = 10
-# With fewer in one split, several are taken: the best epoch by few rows is mostly chance.
-MANY_HELD_OUT = 200
+# With fewer in one split, several are taken: the best epoch by few rows is mostly chance. With
+# fewer in all splits, so is a temperature, and there is none.
+MANY_HELD_OUT = 1000
 # Between two checkpoints; an epoch on a small table takes less than writing one.
 SECONDS = 5.0
+
+
+class Search(NamedTuple):
+    """A training on some of the rows, and what it says about temperatures of the others."""
+
+    training: Training
+    temperatures: TemperatureCurves
 
 
 class FittingMixin:
@@ -66,6 +75,7 @@ class FittingMixin:
     measurement: Any
     preprocessing: str | None
     early_stopping: bool
+    calibrate: bool
     validation_fraction: float
     patience: int
     random_state: Any
@@ -97,8 +107,11 @@ class FittingMixin:
         rows = self._rows(X, y, weights)
         folder = None if checkpoint is None else Path(checkpoint)
         with nullcontext() if folder is None else CheckpointFolder(folder).locked():
-            epochs = self._best_epochs(rows, folder) if self._holds_out(rows) else self.epochs
+            epochs, temperature = self.epochs, 1.0
+            if self._holds_out(rows):
+                epochs, temperature = self._early_stopping(rows, folder)
             self._train(rows, epochs, _part(folder, "all"))
+        self.learner_.temper(temperature)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -169,34 +182,53 @@ class FittingMixin:
             )
         return self.validation_fraction * float(rows.weights.sum()) >= FEWEST_HELD_OUT
 
-    def _best_epochs(self, rows: Rows, checkpoints: Path | None) -> int:
-        """Return the number of epochs after which the bound on rows held out is highest."""
-        held_out = self.validation_fraction * float(rows.weights.sum())
-        splits = min(round(1 / self.validation_fraction), math.ceil(MANY_HELD_OUT / held_out))
-        seed = self.learner_.seed
-        folds = [rows.split(self.validation_fraction, seed, fold) for fold in range(splits)]
-        with progress_bar(self.epochs, self.verbose) as show:
-            searches = [
-                self._search(*fold, _part(checkpoints, f"split-{number}"))
-                for number, fold in enumerate(folds)
-            ]
-            self.validation_scores_ = mean_bounds(searches, self.patience, show)
-        return int(np.argmax(self.validation_scores_)) + 1
+    def _early_stopping(self, rows: Rows, checkpoints: Path | None) -> tuple[int, float]:
+        """Return how many epochs to train for, and the temperature of what is trained.
 
-    def _search(self, kept: Rows, held_out: Rows, checkpoint: Checkpoint | None = None) -> Training:
+        After these epochs the bound on rows held out is highest. The temperature is that of the
+        most likely labels of these rows, or 1 where they are few.
+        """
+        held_out = self.validation_fraction * float(rows.weights.sum())
+        needed, possible = math.ceil(MANY_HELD_OUT / held_out), round(1 / self.validation_fraction)
+        calibrated = self.calibrate and needed <= possible
+        searches = [
+            self._search(
+                *rows.split(self.validation_fraction, self.learner_.seed, fold),
+                calibrated,
+                _part(checkpoints, f"split-{fold}"),
+            )
+            for fold in range(min(needed, possible))
+        ]
+        with progress_bar(self.epochs, self.verbose) as show:
+            self.validation_scores_ = mean_bounds(
+                [search.training for search in searches], self.patience, show
+            )
+        best = int(np.argmax(self.validation_scores_))
+        if not calibrated:
+            return best + 1, 1.0
+        curves = [search.temperatures.curves[best] for search in searches]
+        return best + 1, most_probable_temperature(curves)
+
+    def _search(
+        self, kept: Rows, held_out: Rows, calibrated: bool, checkpoint: Checkpoint | None
+    ) -> Search:
         """Return a training on some rows that is validated by the bound on the others."""
         seed = self.learner_.seed
         learner = self._untrained(self.learner_.table, kept.features.shape[1], seed)
         objective = self._objective(float(kept.weights.sum()))
-        return learner.training(
+        some = held_out.some(MANY_HELD_OUT, seed)
+        temperatures = TemperatureCurves(learner.model, some, seed)
+        training = learner.training(
             objective,
             kept,
             epochs=self.epochs,
             batch_size=self.batch_size,
             device=self.device,
+            scheduler=temperatures if calibrated else None,
             validation=HeldOutBound(learner.model, objective, held_out, seed),
             checkpoint=checkpoint,
         )
+        return Search(training, temperatures)
 
     def _objective(self, num_data: float) -> Objective:
         return make_objective(

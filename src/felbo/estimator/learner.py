@@ -14,7 +14,7 @@ from felbo.estimator.building import Table, fabric_for
 from felbo.estimator.rows import Rows, as_loader
 from felbo.estimator.tables import take
 from felbo.evaluation import Prediction, predict
-from felbo.models import StochasticClassifier
+from felbo.models import StochasticClassifier, Tempered
 from felbo.objectives import Objective
 from felbo.training import Checkpoint, Epoch, Training, fit, train
 from felbo.training.history import Scorer
@@ -89,6 +89,7 @@ class Learner:
         epochs: int,
         batch_size: int | None,
         device: str = "cpu",
+        scheduler: Any = None,
         validation: Scorer | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Training:
@@ -99,11 +100,22 @@ class Learner:
             as_loader(rows, batch_size),
             epochs=epochs,
             optimizer=self.optimizer,
+            scheduler=None if scheduler is None else lambda optimizer: scheduler,
             seed=self.seed,
             fabric=fabric_for(device),
             validation=validation,
             checkpoint=checkpoint,
         )
+
+    @property
+    def temperature(self) -> float:
+        """Temperature that the logits are divided by."""
+        return float(self.model.temperature) if isinstance(self.model, Tempered) else 1.0
+
+    def temper(self, temperature: float) -> None:
+        """Divide the logits of all draws by a temperature."""
+        if temperature != 1.0:
+            self.model = Tempered(self.model, temperature).double()
 
     def predictions(self, X: Any) -> Iterator[Prediction]:
         """Yield predictions for the rows of a table, a chunk at a time.

@@ -56,6 +56,13 @@ class Rows(NamedTuple):
         held_out = np.minimum(held_out, self.weights)
         return self._with(self.weights - held_out), self._with(held_out)
 
+    def some(self, most: int, seed: int) -> Rows:
+        """Return rows drawn at random, without replacement, where there are more."""
+        if len(self.labels) <= most:
+            return self
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(self.labels))[:most])
+        return Rows(self.features[chosen], self.labels[chosen], self.weights[chosen])
+
     def tensors(self) -> Batch:
         """Return ``((x [N, F], w [N]), y [N])``, with w of mean 1."""
         weights = torch.from_numpy(self.weights / self.weights.mean()).float()

@@ -112,7 +112,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
             "There is no best temperature: the logits "
             + ("are all equal." if unit == 0.0 else "are not finite.")
         )
-    loss = _loss(logits / unit, labels)
+    loss = tempered_nll(logits / unit, labels)
     grid = torch.linspace(math.log(_LOWEST), math.log(_HIGHEST), _GRID).tolist()
     values = [loss(point) for point in grid]
     best = min(range(len(grid)), key=values.__getitem__)
@@ -123,13 +123,24 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
     return unit * math.exp(float(found.x))
 
 
-def _loss(logits: Tensor, labels: Tensor) -> Callable[[float], float]:
+def tempered_nll(
+    logits: Tensor, labels: Tensor, weights: Tensor | None = None
+) -> Callable[[float], float]:
+    """Return ``log T ↦ −mean_i log mean_m softmax(logits_m / T)_{y_i}``.
+
+    Args:
+        logits: of M draws ``[M, B, K]``.
+        labels: ``[B]``.
+        weights: how much each item counts in the mean ``[B]``; ``None`` is equally.
+    """
     index = labels.expand(logits.shape[:2]).unsqueeze(-1)
+    shares = None if weights is None else weights / weights.sum()
 
     def negative_log_likelihood(log_temperature: float) -> float:
         log_probs = (logits * math.exp(-log_temperature)).log_softmax(-1)
-        of_label = log_probs.gather(-1, index).squeeze(-1)
-        return float(math.log(len(logits)) - of_label.logsumexp(0).mean())
+        of_label = log_probs.gather(-1, index).squeeze(-1).logsumexp(0)
+        mean = of_label.mean() if shares is None else shares @ of_label
+        return math.log(len(logits)) - float(mean)
 
     return negative_log_likelihood
 
