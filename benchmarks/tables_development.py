@@ -150,18 +150,22 @@ def main() -> None:
     )
     parser.add_argument("sets", choices=list(SETS))
     parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES))
+    parser.add_argument("--least", type=int, default=0, help="rows of the sets to take")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     asked = arguments.candidates or list(CANDIDATES)
     bases = [base for base, names in ROUNDS.items() if set(names) & set(asked)]
     names = dict.fromkeys([OTHER, *bases, *asked])
     for split in (make() for make in SETS[arguments.sets]):
+        if len(split.rows) < arguments.least:
+            continue
         memory: dict[str, Any] = {}
         for name in names:
             done = read()
             if not ((done["set"] == split.name) & (done["candidate"] == name)).any():
                 row = {"part": arguments.sets, **measure(split, name, memory)}
-                pd.concat([done, pd.DataFrame([row])]).round(5).to_csv(CSV, index=False)
+                # Read again: another process may have added rows.
+                pd.concat([read(), pd.DataFrame([row])]).round(5).to_csv(CSV, index=False)
     text = page(read())
     print(text)
     write(text)

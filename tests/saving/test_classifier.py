@@ -98,6 +98,16 @@ def test_training_goes_on_as_if_nothing_had_happened(tmp_path):
     assert loaded.n_iter_ == 4
 
 
+def test_the_temperature_is_kept(tmp_path):
+    classifier = fitted(NUMBERS, LABELS)
+    classifier.learner_.temper(1.7)
+    loaded = reloaded(classifier, tmp_path)
+    assert loaded.temperature_ == classifier.temperature_ == pytest.approx(1.7)
+    for each in (classifier, loaded):
+        each.partial_fit(NUMBERS, LABELS)
+    assert np.array_equal(loaded.predict_proba(NUMBERS), classifier.predict_proba(NUMBERS))
+
+
 def test_parameters_come_back_and_functions_are_asked_for(tmp_path):
     classifier = fitted(NUMBERS, LABELS, strength=0.07, prior=felbo.DirichletPrior([1.0, 2.0]))
     loaded = reloaded(classifier, tmp_path)

@@ -113,6 +113,7 @@ def test_a_classifier_brings_its_preprocessing(suffix, tmp_path):
     labels = np.where(table[:, 0] > 3, "yes", "no")
     table[2, 1] = np.nan
     classifier = felbo.FunctionSpaceClassifier(epochs=2, random_state=0).fit(table, labels)
+    classifier.learner_.temper(0.6)
     path = felbo.export(classifier, tmp_path / f"model.{suffix}", table[:2])
     probs, epistemic = run(path, torch.from_numpy(table))
     np.testing.assert_allclose(probs, classifier.predict_proba(table), atol=1e-6)
