@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import felbo
-from felbo.estimator import FunctionSpaceClassifier, fitting, learner
+from felbo.estimator import FunctionSpaceClassifier, learner
 from felbo.estimator.building import MODELS, make_objective
 from felbo.estimator.rows import Rows
 from felbo.estimator.stopping import HeldOutBound, mean_bounds
@@ -291,10 +291,10 @@ def test_folds_are_trained_in_step_and_stopped_by_their_mean(taken_up):
     assert all(fold.closed for fold in folds)
 
 
-def test_many_rows_are_split_once(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 200)
+def test_many_rows_are_split_once_without_a_temperature():
     x = np.random.default_rng(0).normal(size=(1000, 2))
-    classifier = quick(epochs=1, members=1, early_stopping=True, strength=0.0)
+    settings = {"epochs": 1, "members": 1, "early_stopping": True, "strength": 0.0}
+    classifier = quick(**settings, calibrate=False)
     classifier.fit(x, (x[:, 0] > 0).astype(int))
     learner = classifier.learner_
     rows = Rows(learner.table.transform(x), (x[:, 0] > 0).astype(np.int64), np.ones(1000)).merged()

@@ -98,7 +98,7 @@ def test_at_most_so_many_rows_are_looked_at():
 
 
 def test_a_temperature_needs_many_rows_held_out(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
     settings = {"epochs": 3, "early_stopping": True}
     assert quick(**settings).fit(X, Y).temperature_ != 1.0
     assert quick(**settings).fit(X[1:], Y[1:]).temperature_ == 1.0
@@ -107,7 +107,8 @@ def test_a_temperature_needs_many_rows_held_out(monkeypatch):
 
 
 def test_predictions_have_the_temperature_and_the_weights_do_not(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
+    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)  # as many splits without a temperature
     settings = {"epochs": 3, "early_stopping": True}
     plain = quick(**settings, calibrate=False).fit(X, Y)
     tempered = quick(**settings).fit(X, Y)
@@ -120,7 +121,7 @@ def test_predictions_have_the_temperature_and_the_weights_do_not(monkeypatch):
 
 
 def test_the_temperature_is_that_of_all_splits_at_the_best_epoch(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
     asked = []
 
     def recorded(curves):
@@ -161,7 +162,7 @@ class Killed(BaseException):
 
 def test_an_interrupted_fit_ends_with_the_same_temperature(tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "SECONDS", 0.0)
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
     left = [0]
 
     def points(x):
@@ -183,7 +184,7 @@ def test_an_interrupted_fit_ends_with_the_same_temperature(tmp_path, monkeypatch
 
 
 def test_whole_weights_count_as_equal_rows(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
     settings = {"epochs": 3, "early_stopping": True}
     weighted = quick(**settings).fit(X[:120], Y[:120], sample_weight=np.full(120, 2))
     twice = quick(**settings).fit(np.repeat(X[:120], 2, 0), np.repeat(Y[:120], 2))
@@ -191,7 +192,7 @@ def test_whole_weights_count_as_equal_rows(monkeypatch):
 
 
 def test_training_goes_on_with_the_temperature(monkeypatch):
-    monkeypatch.setattr(fitting, "MANY_HELD_OUT", 240)
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
     classifier = quick(epochs=3, early_stopping=True).fit(X, Y)
     before, loss = classifier.temperature_, classifier.loss_curve_[-1]
     for _ in range(5):

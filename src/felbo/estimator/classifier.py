@@ -48,11 +48,12 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
         preprocessing: ``"auto"`` standardises numbers, fills in missing ones with the median of
             the column and encodes the categories of a DataFrame; ``None`` takes numbers as is.
         early_stopping: find out with some rows held out after how many epochs the bound on them is
-            highest, then train anew on all rows for as many. Where fewer than 1000 are held out,
+            highest, then train anew on all rows for as many. Where fewer than 200 are held out,
             by the mean over several splits, as in cross-validation; where fewer than ten, train for
             all ``epochs``.
-        calibrate: divide the logits by the temperature that fits these rows, where the splits hold
-            out 1000 or more in all. Without early stopping there is none.
+        calibrate: where several splits can hold out 1000 rows in all, take as many of them for
+            early stopping, and divide the logits by the temperature that fits these rows. It takes
+            up to three times as long. Without early stopping there is no temperature.
         validation_fraction: share of the rows to hold out in a split.
         patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.

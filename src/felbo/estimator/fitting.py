@@ -44,9 +44,10 @@ Array = NDArray[Any]
 
 # The log-likelihood of fewer rows says too little about when to stop.
 FEWEST_HELD_OUT = 10
-# With fewer in one split, several are taken: the best epoch by few rows is mostly chance. With
-# fewer in all splits, so is a temperature, and there is none.
-MANY_HELD_OUT = 1000
+# With fewer in one split, several are taken: the best epoch by few rows is mostly chance.
+MANY_HELD_OUT = 200
+# With fewer in all splits, so is a temperature.
+ENOUGH_TO_CALIBRATE = 1000
 # Between two checkpoints; an epoch on a small table takes less than writing one.
 SECONDS = 5.0
 
@@ -186,18 +187,21 @@ class FittingMixin:
         """Return how many epochs to train for, and the temperature of what is trained.
 
         After these epochs the bound on rows held out is highest. The temperature is that of the
-        most likely labels of these rows, or 1 where they are few.
+        most likely labels of these rows; it is 1 where all splits together hold out too few.
         """
         held_out = self.validation_fraction * float(rows.weights.sum())
-        needed, possible = math.ceil(MANY_HELD_OUT / held_out), round(1 / self.validation_fraction)
-        calibrated = self.calibrate and needed <= possible
+        possible = round(1 / self.validation_fraction)
+        splits = math.ceil(ENOUGH_TO_CALIBRATE / held_out)
+        calibrated = self.calibrate and splits <= possible
+        if not calibrated:
+            splits = min(math.ceil(MANY_HELD_OUT / held_out), possible)
         searches = [
             self._search(
                 *rows.split(self.validation_fraction, self.learner_.seed, fold),
                 calibrated,
                 _part(checkpoints, f"split-{fold}"),
             )
-            for fold in range(min(needed, possible))
+            for fold in range(splits)
         ]
         with progress_bar(self.epochs, self.verbose) as show:
             self.validation_scores_ = mean_bounds(
@@ -216,7 +220,7 @@ class FittingMixin:
         seed = self.learner_.seed
         learner = self._untrained(self.learner_.table, kept.features.shape[1], seed)
         objective = self._objective(float(kept.weights.sum()))
-        some = held_out.some(MANY_HELD_OUT, seed)
+        some = held_out.some(ENOUGH_TO_CALIBRATE, seed)
         temperatures = TemperatureCurves(learner.model, some, seed)
         training = learner.training(
             objective,
