@@ -209,9 +209,9 @@ def test_a_network_of_ones_own():
         ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
         ({"strength": -1}, ValueError, "strength must be finite and ≥ 0"),
         ({"data_strength": "much"}, ValueError, "data_strength must be finite"),
-        ({"epochs": 0}, ValueError, "epochs must be at least 1"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"members": 0}, ValueError, "at least 1 member"),
+        ({"epochs": 0}, ValueError, "epochs must be a whole number of at least 1"),
+        ({"batch_size": 0}, ValueError, "batch_size must be a whole number of at least 1"),
+        ({"members": 0}, ValueError, "members must be a whole number of at least 1"),
         ({"early_stopping": True, "patience": 0}, ValueError, "patience must be at least 1"),
         (
             {"early_stopping": True, "validation_fraction": 1.0},

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
@@ -99,12 +99,7 @@ class StochasticClassifier(nn.Module, ABC):
         """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
         if num_samples is None:
             return self.training_samples if self.training else self.evaluation_samples
-        refuse_booleans(num_samples=num_samples)
-        if num_samples < 1 or num_samples % 1:
-            raise SettingError(
-                f"num_samples must be a whole number of at least 1, got {num_samples}."
-            )
-        return int(num_samples)
+        return whole_number("num_samples", num_samples)
 
     def evaluation_draws(self, wanted: int) -> int:
         """Return how many draws to take in evaluation where training takes ``wanted``."""

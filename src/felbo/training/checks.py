@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import DataError, SettingError, StateError
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
@@ -34,13 +34,11 @@ def check_settings(
     monitor: str,
 ) -> None:
     """Raise for settings of a training that are out of range or contradict each other."""
-    refuse_booleans(epochs=epochs, accumulate=accumulate, patience=patience, clip_norm=clip_norm)
+    refuse_booleans(clip_norm=clip_norm)
     check_choice("monitor", monitor, ("nll", "loss", "accuracy"))
     for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
-        if value is not None and value < 1:
-            raise SettingError(f"{name} must be at least 1, got {value}.")
-        if value is not None and value != value // 1:
-            raise SettingError(f"{name} must be a whole number, got {value}.")
+        if value is not None:
+            whole_number(name, value)
     if clip_norm is not None and not 0.0 < clip_norm < math.inf:
         raise SettingError(f"clip_norm must be positive and finite, got {clip_norm}.")
     if patience is not None and not validated:
