@@ -19,7 +19,15 @@ from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
-from felbo.measurement import Batch, Beyond, Box, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.measurement import (
+    Batch,
+    Beyond,
+    Box,
+    Elsewhere,
+    MeasurementLike,
+    MeasurementSet,
+    as_measurement_set,
+)
 from felbo.models import (
     MAP,
     Ensemble,
@@ -126,7 +134,7 @@ def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
 def make_objective(
     prior: Prior,
     num_data: float,
-    measurement: str | MeasurementSet | Callable[[Tensor], Tensor],
+    measurement: str | MeasurementLike,
     strength: float,
     data_strength: float,
     num_samples: int | None,

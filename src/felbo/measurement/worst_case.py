@@ -11,7 +11,7 @@ from torch import Tensor
 from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs
-from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
+from felbo.measurement.base import Comparison, MeasurementLike, as_measurement_set
 from felbo.measurement.checks import one_tensor
 from felbo.measurement.itemwise import ItemwiseSet, points_from_rows
 from felbo.measurement.ranges import Bound, ChannelRange
@@ -45,7 +45,7 @@ class WorstCase(ItemwiseSet):
 
     def __init__(
         self,
-        base: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+        base: MeasurementLike | None = None,
         steps: int = 1,
         size: float | None = None,
         low: Bound | None = None,

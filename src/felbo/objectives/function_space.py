@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -11,7 +11,13 @@ from torch import Tensor
 from felbo import dirichlet, fused
 from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
-from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
+from felbo.measurement import (
+    Comparison,
+    MeasurementLike,
+    MeasurementSet,
+    as_measurement_set,
+    points_of,
+)
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
@@ -33,8 +39,6 @@ from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
 Implementation = Literal["auto", "plain", "fused"]
-# A function from the batch to points can be used as a measurement set.
-Measurement = MeasurementSet | Callable[[Tensor], Tensor]
 
 # Lower bound of probabilities, effective only without smoothing: a logit more than 230 below the
 # largest counts as 230 below it.
@@ -128,7 +132,7 @@ class FunctionSpaceELBO(Objective):
         self,
         prior: Prior,
         num_data: int,
-        measurement: Measurement | Sequence[Term] | None = None,
+        measurement: MeasurementLike | Sequence[Term] | None = None,
         kl_weight: float | Literal["batch"] = "batch",
         gradient: Gradient = "partial",
         num_samples: int | None = None,
@@ -165,7 +169,7 @@ class FunctionSpaceELBO(Objective):
         num_data: int,
         strength: float = STRENGTH,
         data_strength: float = DATA_STRENGTH,
-        measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+        measurement: MeasurementLike | None = None,
         **options: Any,
     ) -> Self:
         """Build the recommended objective: a weak prior on the data, a strong one elsewhere.
@@ -279,7 +283,7 @@ class FunctionSpaceELBO(Objective):
         return weight
 
 
-def _as_terms(measurement: Measurement | Sequence[Term] | None) -> tuple[Term, ...]:
+def _as_terms(measurement: MeasurementLike | Sequence[Term] | None) -> tuple[Term, ...]:
     """Convert the argument ``measurement`` to a tuple of terms."""
     if not isinstance(measurement, Sequence):
         return (Term(as_measurement_set(measurement)),)

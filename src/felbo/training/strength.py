@@ -13,7 +13,7 @@ from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError
 from felbo.evaluation import detection, predict, score
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
-from felbo.measurement import Elsewhere, MeasurementSet
+from felbo.measurement import Elsewhere, MeasurementLike
 from felbo.models import StochasticClassifier
 from felbo.objectives import FunctionSpaceELBO, NegativeLogLikelihood, Objective
 from felbo.objectives.everywhere import DATA_STRENGTH
@@ -83,7 +83,7 @@ def choose_strength(
     *,
     strengths: Sequence[float] = STRENGTHS,
     data_strength: float = DATA_STRENGTH,
-    measurement: MeasurementSet | None = None,
+    measurement: MeasurementLike | None = None,
     prior: Prior | None = None,
     validation: float | tuple[Any, Any] = 0.2,
     max_nats: float = 0.02,
