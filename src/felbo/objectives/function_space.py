@@ -32,17 +32,13 @@ from felbo.objectives.checks import (
 )
 from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
-from felbo.objectives.forward import forward_once, forward_points
+from felbo.objectives.forward import forward_once, forward_points, smoothed_draws
 from felbo.objectives.likelihood import expected_nll
 from felbo.objectives.member_parallel import is_sharded, loss_over_members
 from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
 Implementation = Literal["auto", "plain", "fused"]
-
-# Lower bound of probabilities, effective only without smoothing: a logit more than 230 below the
-# largest counts as 230 below it.
-SMALLEST = 1e-100
 
 
 def function_space_kl(
@@ -71,7 +67,7 @@ def function_space_kl(
     Returns:
         ``[S]`` in the precision of the logits (float32 for lower), differentiable in them.
     """
-    f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
+    f = smoothed_draws(logits, smoothing)
     total = gradient == "total"
     fit = dirichlet.fit(f, max_precision=max_precision, differentiable=total, validate=False)
     alpha = fit.concentration  # constant for autograd unless gradient="total"
@@ -199,7 +195,7 @@ class FunctionSpaceELBO(Objective):
         points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
         if self.gradient == "partial" and is_sharded(model):
-            return loss_over_members(self, model, x, y, points, SMALLEST)
+            return loss_over_members(self, model, x, y, points)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
         weight = self.weight_of_kl(batch)
