@@ -1,4 +1,4 @@
-"""Numbers among the settings of a call."""
+"""Checks of arguments that are numbers."""
 
 from __future__ import annotations
 

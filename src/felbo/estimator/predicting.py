@@ -1,4 +1,4 @@
-"""What a fitted classifier answers: labels, probabilities, Dirichlets, uncertainties."""
+"""Prediction methods of the classifier: labels, probabilities, Dirichlets, uncertainties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[Prediction], Tensor]] = {
 
 
 class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
-    """The methods of a fitted classifier that look at new rows ``X [B, D]``."""
+    """Prediction methods of a fitted classifier, for new rows ``X [B, D]``."""
 
     classes_: Array
     learner_: Learner
@@ -87,7 +87,7 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         return self._collect(X, lambda prediction: prediction.concentration)
 
     def uncertainty(self, X: Any, kind: Kind = "total") -> Array:
-        """Return how uncertain the prediction for each row is ``[B]``.
+        """Return the uncertainty of the prediction for each row ``[B]``.
 
         Args:
             X: table ``[B, D]``.

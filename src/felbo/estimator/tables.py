@@ -1,4 +1,4 @@
-"""Tables of any kind as matrices of float32, and back: scikit-learn's transformers inside."""
+"""Encode tables as float32 matrices and decode them, with scikit-learn's transformers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class OutlierExposure(Objective):
 
     (Hendrycks, Mazeika and Dietterich, 2019, "Deep Anomaly Detection with Outlier Exposure"). For
     one draw and a uniform prior the function-space KL has K times the gradient of the second term;
-    with several draws, the KL also wants them to differ as the prior does.
+    with several draws, the KL also favours draws that differ as those of the prior do.
 
     In the :class:`Loss`, ``kl`` is the second term without its weight.
 

@@ -1,4 +1,4 @@
-"""Refuse what a training would stumble over, before a weight moves."""
+"""Validate settings, model and data of a training before the first optimiser step."""
 
 from __future__ import annotations
 
@@ -99,15 +99,15 @@ def check_last_batch(model: StochasticClassifier, objective: Objective, batches:
 def first_forward(
     model: StochasticClassifier, batches: Batches, validation_labels: Tensor | None = None
 ) -> Iterator[Callable[[Inputs], None]]:
-    """Give a function to call with the inputs of each step between forward and backward pass.
+    """Context manager: yield a check to call after the forward pass of each step, with its inputs.
 
-    In the first step it looks at what the forward pass has shown, before any weight moves, and
-    raises if a later step would be refused: for labels of tensors that are out of range, and for a
+    In the first step, before any weight is updated, it compares the data with that pass and raises
+    if a later step would be refused: for labels of tensors that are out of range, and for a
     last batch of one item under batch normalisation.
 
     Args:
-        model: what is trained, in training mode.
-        batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known yet.
+        model: the model being trained, in training mode.
+        batches: the batches of an epoch. The labels of a ``DataLoader`` are not known yet.
         validation_labels: ``[N]``, if they are known.
     """
     seen = _Seen()
@@ -140,7 +140,7 @@ def first_forward(
 
 
 class _Seen:
-    """What hooks have seen in a forward pass.
+    """Number of classes and batch-normalisation inputs of a forward pass, recorded by hooks.
 
     Attributes:
         classes: K; 0 if the model was not called.
