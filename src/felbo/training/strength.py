@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -124,6 +125,11 @@ def choose_strength(
         [0.0, 0.01, 0.1]
     """
     refuse_booleans(validation=validation, max_nats=max_nats, max_points=max_points)
+    if math.isnan(max_nats) or math.isnan(max_points):
+        raise SettingError(
+            f"max_nats={max_nats} and max_points={max_points} limit the loss, but no loss is above "
+            "NaN: pass numbers, or math.inf for no limit."
+        )
     if not strengths or min(strengths) <= 0:
         raise SettingError(f"strengths must all be positive, and at least one; got {strengths}.")
     with torch_seed(seed):
