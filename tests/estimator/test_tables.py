@@ -162,6 +162,7 @@ def test_names_of_columns_are_kept_and_compared():
     [
         (FRAME.assign(day=pd.to_datetime(["2020-01-01"] * 4)), r"\['day'\] hold neither numbers"),
         (FRAME.assign(size=[np.inf, 1, 2, 3]), "infinity"),
+        (FRAME.assign(colour=["red", 1, "blue", "red"]), "'colour' holds .* types, int, str"),
         (FRAME.iloc[:0], r"0 sample\(s\)"),
         (FRAME[[]], r"0 feature\(s\)"),
         (pd.concat([FRAME, FRAME[["size"]]], axis=1), r"not: \['size'\]"),
