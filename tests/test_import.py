@@ -59,3 +59,7 @@ def test_help_needs_no_experiments_and_less_than_three_seconds():
 
 def test_every_public_name_is_there():
     assert [name for name in felbo.__all__ if not hasattr(felbo, name)] == []
+
+
+def test_names_that_are_loaded_on_first_use_are_listed_for_completion():
+    assert {"FunctionSpaceClassifier", "load", "save", "export"} <= {*dir(felbo)}

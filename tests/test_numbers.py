@@ -1,12 +1,14 @@
 """True and False are no counts and no weights, though Python takes them for 1 and 0."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 import felbo
 from felbo import measurement
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.estimator.stopping import mean_bounds
 from felbo.evaluation import attacks
 from felbo.networks import mlp
@@ -141,6 +143,20 @@ CALLS = {
         ],
     ),
 }
+COUNTS = {
+    "fit": ["epochs", "accumulate", "batch_size"],
+    "patience": ["patience"],
+    "predict": ["num_samples", "batch_size"],
+    "pgd": ["steps", "restarts", "batch_size"],
+    "MCDropout": ["evaluation_samples"],
+    "Ensemble": ["members"],
+    "Rank1": ["members"],
+    "MeanField": ["evaluation_samples"],
+    "Radial": ["evaluation_samples"],
+    "SubnetworkLaplace": ["size", "evaluation_samples"],
+    "WorstCase": ["steps"],
+    "FunctionSpaceClassifier": ["epochs", "batch_size", "members"],
+}
 SETTINGS = [(call, name) for call, (_, names) in CALLS.items() for name in names]
 
 
@@ -149,6 +165,25 @@ SETTINGS = [(call, name) for call, (_, names) in CALLS.items() for name in names
 def test_a_boolean_is_refused_where_a_number_is_expected(call, name, value):
     with pytest.raises(felbo.errors.SettingError, match=f"{name}.* must be a number, got {value}"):
         CALLS[call][0](**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "name"), [(call, name) for call, names in COUNTS.items() for name in names]
+)
+@pytest.mark.parametrize("value", [0, -1, 2.5, math.nan, math.inf], ids=repr)
+def test_a_count_is_a_whole_number_of_at_least_one(call, name, value):
+    expected = rf"{name} must be a whole number of at least 1, got {value}\."
+    with pytest.raises(felbo.errors.SettingError, match=expected):
+        CALLS[call][0](**{name: value})
+
+
+def test_a_count_of_any_type_of_number_is_taken_as_an_int():
+    for value in (3, 3.0, np.int64(3), np.float32(3)):
+        assert whole_number("k", value) == 3
+        assert type(whole_number("k", value)) is int
+    assert len(fit(batch_size=np.int64(2), progress=False)) == 1
+    with pytest.raises(felbo.errors.SettingError, match=r"k must be a whole number .* got three\."):
+        whole_number("k", "three")
 
 
 def test_numbers_and_other_values_are_left_alone():

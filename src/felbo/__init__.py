@@ -55,6 +55,7 @@ from felbo.training import (
 )
 
 if TYPE_CHECKING:
+    from felbo import lightning as lightning
     from felbo.estimator import FunctionSpaceClassifier
     from felbo.saving import export, load, save
 
@@ -127,9 +128,15 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    if name == "lightning":  # a room that no other imports
-        return import_module("felbo.lightning")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would take any name for a name of this module
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return getattr(import_module(_LAZY[name]), name)
+        if name == "lightning":  # a room that no other imports
+            return import_module("felbo.lightning")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

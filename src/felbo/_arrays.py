@@ -1,4 +1,4 @@
-"""Read NPZ files of strangers: arrays of plain values only, of a size that is known beforehand."""
+"""Read untrusted NPZ files: arrays of plain values only, of a size that is known beforehand."""
 
 from __future__ import annotations
 

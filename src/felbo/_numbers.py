@@ -1,6 +1,9 @@
-"""Numbers among the settings of a call."""
+"""Checks of arguments that are numbers."""
 
 from __future__ import annotations
+
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -26,3 +29,23 @@ def refuse_booleans(**settings: object) -> None:
             raise SettingError(
                 f"{name} must be a number, got {value}: write {int(value)} if that is meant."
             )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return a count as an int; raise unless it is a whole number of at least 1.
+
+    Args:
+        name: of the setting, for the message.
+        value: a number of any type, such as one of numpy; ``2.0`` counts as 2.
+
+    Example:
+        >>> whole_number("epochs", 10.0)
+        10
+        >>> whole_number("epochs", 2.5)
+        Traceback (most recent call last):
+        felbo.errors.SettingError: epochs must be a whole number of at least 1, got 2.5.
+    """
+    refuse_booleans(**{name: value})
+    if not isinstance(value, Real) or not 1 <= float(value) < float("inf") or float(value) % 1:
+        raise SettingError(f"{name} must be a whole number of at least 1, got {value}.")
+    return int(float(value))

@@ -93,6 +93,18 @@ def test_kl_divergence_is_positive_and_zero_on_itself(classes, scale, seed):
     assert abs(kl_divergence(alpha, alpha).item()) <= 1e-12 * size
 
 
+def test_integers_are_not_rounded_in_the_result():
+    alpha, beta, probs = torch.tensor([1, 2]), torch.tensor([3, 1]), torch.tensor([[0, 1]])
+    for found, expected in (
+        (log_normalizer(alpha), log_normalizer(alpha.float())),
+        (kl_divergence(alpha, beta), kl_divergence(alpha.float(), beta.float())),
+        (log_prob(probs, torch.tensor([1, 2])), log_prob(probs.float(), torch.tensor([1.0, 2.0]))),
+    ):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0)
+    assert kl_divergence(alpha.half(), beta).dtype == torch.float16
+
+
 def test_mismatched_classes_are_refused():
     with pytest.raises(ValueError, match=r"same number of classes.*\[2, 3\] and \[1\]"):
         log_prob(torch.full((2, 3), 1 / 3), torch.ones(1))

@@ -165,6 +165,14 @@ def test_mean_and_spread_give_the_same_fit(dtype):
     assert not found.concentration.requires_grad
 
 
+def test_mean_and_spread_with_a_bracket_of_their_own():
+    probs = softmax_draws(4, 8, 1.0, 2.0, torch.float64, items=50)
+    free = fit_spread(probs.mean(0), spread(probs), min_precision=1e-3).precision
+    assert free.amin() < 3.0 < free.amax()
+    bounded = fit_spread(probs.mean(0), spread(probs), min_precision=3.0).precision
+    torch.testing.assert_close(bounded, free.clamp(min=3.0), rtol=1e-4, atol=0.0)
+
+
 def test_spread_below_zero_and_nan():
     mean = torch.tensor([0.3, 0.7]).expand(3, 2)
     found = fit_spread(mean, torch.tensor([-1e-9, 0.0, torch.nan]), max_precision=100)

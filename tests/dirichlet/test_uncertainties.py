@@ -19,6 +19,14 @@ def test_uniform_dirichlet_of_two_classes():
     assert result.epistemic.item() == pytest.approx(math.log(2) - 0.5)
 
 
+def test_counts_are_a_concentration():
+    for found, expected in zip(
+        uncertainty(torch.tensor([2, 1])), uncertainty(torch.tensor([2.0, 1.0])), strict=True
+    ):
+        assert found > 0
+        torch.testing.assert_close(found, expected, rtol=0.0, atol=0.0)
+
+
 def test_against_monte_carlo():
     torch.manual_seed(0)
     alpha = torch.tensor([[0.3, 2.0, 5.0], [20.0, 1.0, 0.1]], dtype=torch.float64)

@@ -114,6 +114,20 @@ def test_rows_above_the_threshold_are_rejected(fitted):
     np.testing.assert_array_equal(epistemic, fitted.uncertainty(rows, "epistemic") > 0.1)
 
 
+def test_rejection_takes_one_pass_over_the_rows(fitted, monkeypatch):
+    passes, predictions = [], learner.Learner.predictions
+    monkeypatch.setattr(
+        learner.Learner, "predictions", lambda self, X: passes.append(1) or predictions(self, X)
+    )
+    fitted.predict(X, reject_above=0.5)
+    assert len(passes) == 1
+
+
+def test_a_threshold_that_is_no_number_is_refused(fitted):
+    with pytest.raises(ValueError, match="reject_above is NaN"):
+        fitted.predict(X, reject_above=float("nan"))
+
+
 def test_a_label_cannot_stand_for_rejection(fitted):
     with pytest.raises(ValueError, match="'dog' is one of the labels"):
         fitted.predict(X, reject_above=0.1, reject_label="dog")
@@ -209,9 +223,9 @@ def test_a_network_of_ones_own():
         ({"network": nn.Linear(2, 3)}, TypeError, "a function .inputs, classes."),
         ({"strength": -1}, ValueError, "strength must be finite and ≥ 0"),
         ({"data_strength": "much"}, ValueError, "data_strength must be finite"),
-        ({"epochs": 0}, ValueError, "epochs must be at least 1"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"members": 0}, ValueError, "at least 1 member"),
+        ({"epochs": 0}, ValueError, "epochs must be a whole number of at least 1"),
+        ({"batch_size": 0}, ValueError, "batch_size must be a whole number of at least 1"),
+        ({"members": 0}, ValueError, "members must be a whole number of at least 1"),
         ({"early_stopping": True, "patience": 0}, ValueError, "patience must be at least 1"),
         (
             {"early_stopping": True, "validation_fraction": 1.0},
@@ -356,6 +370,19 @@ def test_partial_fit_goes_on_where_it_stopped():
     before = again.score(X, NAMES)
     assert again.partial_fit(X, NAMES).n_iter_ == 11
     assert again.score(X, NAMES) > before - 0.1
+
+
+def test_partial_fit_takes_weights_for_repeated_rows():
+    counts = np.random.default_rng(0).integers(1, 4, len(X))
+    settings = {"batch_size": None, "preprocessing": None}
+    weighted, repeated, plain = (quick(**settings) for _ in range(3))
+    for _ in range(5):  # the first step of Adam depends on the signs of the gradient only
+        weighted.partial_fit(X, Y, classes=[0, 1, 2], sample_weight=counts)
+        repeated.partial_fit(X.repeat(counts, 0), Y.repeat(counts), classes=[0, 1, 2])
+        plain.partial_fit(X, Y, classes=[0, 1, 2])
+    expected = repeated.predict_proba(X)
+    np.testing.assert_allclose(weighted.predict_proba(X), expected, rtol=1e-4)
+    assert np.abs(plain.predict_proba(X) - expected).max() > 1e-3
 
 
 def test_partial_fit_keeps_classes_and_preprocessing_of_the_first_call():

@@ -18,6 +18,8 @@ FRAME = pd.DataFrame(
         "old": [True, False, False, True],
     }
 )
+X = np.random.default_rng(0).normal(size=(20, 2))
+Y = np.arange(20) % 2
 
 
 def encode(table, weights=None):
@@ -122,6 +124,24 @@ def test_without_preprocessing_the_network_sees_the_numbers():
         quick(preprocessing=None).fit(FRAME[["colour"]], [0, 1, 0, 1])
 
 
+def test_a_frame_is_predicted_as_the_array_that_the_classifier_was_fitted_on():
+    classifier = quick(epochs=1).fit(X, Y)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        found = classifier.predict_proba(pd.DataFrame(X, columns=["a", "b"]))
+    np.testing.assert_array_equal(found, classifier.predict_proba(X))
+    with (
+        pytest.warns(UserWarning, match="without feature names"),
+        pytest.raises(ValueError, match=r"too large: 1e\+200 in column 'b', row 1"),
+    ):
+        classifier.predict(pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1e200]}))
+
+
+def test_text_in_a_column_of_numbers_is_refused_by_name():
+    classifier = quick(epochs=1).fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+    with pytest.raises(ValueError, match=r"'b' held numbers in training.*'tall'.*leave it empty"):
+        classifier.predict(pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, "tall"]}))
+
+
 def test_names_of_columns_are_kept_and_compared():
     classifier = quick().fit(FRAME, list("abab"))
     assert classifier.feature_names_in_.tolist() == ["size", "colour", "count", "old"]
@@ -142,6 +162,7 @@ def test_names_of_columns_are_kept_and_compared():
     [
         (FRAME.assign(day=pd.to_datetime(["2020-01-01"] * 4)), r"\['day'\] hold neither numbers"),
         (FRAME.assign(size=[np.inf, 1, 2, 3]), "infinity"),
+        (FRAME.assign(colour=["red", 1, "blue", "red"]), "'colour' holds .* types, int, str"),
         (FRAME.iloc[:0], r"0 sample\(s\)"),
         (FRAME[[]], r"0 feature\(s\)"),
         (pd.concat([FRAME, FRAME[["size"]]], axis=1), r"not: \['size'\]"),

@@ -73,3 +73,12 @@ def test_settings_without_meaning_are_refused(settings):
 def test_a_measure_that_is_not_finite_has_no_interval():
     with pytest.raises(ValueError, match="mean is not finite"):
         bootstrap(mean_of(torch.tensor([1.0, -torch.inf]).double()), 2, resamples=10)
+
+
+@pytest.mark.parametrize("rows", [1, 10], ids=["on the data", "on a resample"])
+def test_the_data_and_every_resample_must_have_finite_values(rows):
+    def infinite_for(weights):
+        return {"odd": torch.full((len(weights),), torch.inf if len(weights) == rows else 0.0)}
+
+    with pytest.raises(ValueError, match="odd is not finite"):
+        bootstrap(infinite_for, 3, resamples=10)

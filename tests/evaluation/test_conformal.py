@@ -124,6 +124,8 @@ def test_predictions_arrays_and_seeds():
     assert torch.equal(*again)
     assert again[0].dtype == torch.bool
     assert again[0].shape == (200, 4)
+    measured = first.coverage(prediction, labels, generator=seeded(1))
+    assert measured.size == again[0].sum(-1).double().mean()
 
 
 def test_too_few_items_are_refused_at_the_exact_number():

@@ -114,5 +114,5 @@ def test_other_layers_are_refused():
 
 
 def test_no_members_are_refused():
-    with pytest.raises(ValueError, match="at least 1 member"):
+    with pytest.raises(ValueError, match="members must be a whole number of at least 1"):
         Rank1Layer(nn.Linear(3, 5), 0)

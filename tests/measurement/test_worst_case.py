@@ -111,7 +111,7 @@ def test_what_it_cannot_work_with_is_refused():
         WorstCase()(x, Comparison(None, lambda points: points.sum()))
     with pytest.raises(ValueError, match="without a gradient"):
         WorstCase()(x, Comparison(None, lambda points: points.detach()[:, 0]))
-    with pytest.raises(ValueError, match="steps must be at least 1"):
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
         WorstCase(steps=0)
     with pytest.raises(ValueError, match="size must be positive"):
         WorstCase(size=0.0)

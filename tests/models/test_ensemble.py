@@ -98,7 +98,7 @@ def test_the_number_of_draws_is_the_number_of_members_in_both_modes():
 
 
 def test_impossible_sizes_and_indices_are_refused():
-    with pytest.raises(ValueError, match="at least 1 member, got 0"):
+    with pytest.raises(ValueError, match="members must be a whole number of at least 1, got 0"):
         Ensemble(perceptron, members=0)
     with pytest.raises(ValueError, match="at least 1 network"):
         Ensemble.from_networks([])

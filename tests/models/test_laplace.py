@@ -242,9 +242,9 @@ def test_refuses_wrong_settings_and_an_unfitted_prediction():
     network = mlp(2, (), 3)
     with pytest.raises(ValueError, match="'last' or 'largest', got 'first'"):
         SubnetworkLaplace(network, subnetwork="first")
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="size must be a whole number of at least 1, got 0"):
         SubnetworkLaplace(network, size=0)
-    with pytest.raises(ValueError, match="evaluation_samples must be at least 1"):
+    with pytest.raises(ValueError, match="evaluation_samples must be a whole number of at least 1"):
         SubnetworkLaplace(network, evaluation_samples=0)
     with pytest.raises(RuntimeError, match=r"call model\.fit\(loader\) first"):
         felbo.predict(SubnetworkLaplace(network), torch.zeros(1, 2))

@@ -187,7 +187,7 @@ def test_layers_that_share_a_weight_share_its_draw(kind):
     [
         ({"prior_std": 0.0}, "prior_std must be positive"),
         ({"rho": float("-inf")}, "rho must be finite"),
-        ({"evaluation_samples": 0}, "evaluation_samples must be at least 1"),
+        ({"evaluation_samples": 0}, "evaluation_samples must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings_are_refused(kind, setting, message):

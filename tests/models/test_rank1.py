@@ -123,7 +123,7 @@ def test_tied_weights_stay_tied():
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"members": 0}, "at least 1 member"),
+        ({"members": 0}, "members must be a whole number of at least 1"),
         ({"prior_std": -1.0}, "prior_std must be positive"),
         ({"rho": float("nan")}, "rho must be finite"),
     ],

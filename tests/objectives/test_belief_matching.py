@@ -104,7 +104,9 @@ def test_the_loop_finds_the_optimum():
 
 
 def test_refuses_what_does_not_fit(logits):
-    with pytest.raises(ValueError, match="kl_weight must be a number ≥ 0, got -1"):
+    with pytest.raises(ValueError, match="kl_weight must be finite and ≥ 0, got 'strong'"):
+        BeliefMatching(UniformPrior(3), kl_weight="strong")
+    with pytest.raises(ValueError, match="kl_weight must be finite and ≥ 0, got -1"):
         BeliefMatching(UniformPrior(3), kl_weight=-1)
     with pytest.raises(ValueError, match="prior has 4 classes and the model 3"):
         BeliefMatching(UniformPrior(4))(outputs_as_they_come(), logits, LABELS)

@@ -47,6 +47,18 @@ def test_draws_share_one_pass_with_the_batch():
     torch.testing.assert_close(loss.kl, -model(far(x)).log_softmax(-1).mean())
 
 
+def test_number_of_draws():
+    network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.5), torch.nn.ReLU())
+    model = felbo.MCDropout(torch.nn.Sequential(network, torch.nn.Linear(8, 3)))
+    x, y = torch.randn(5, 2), torch.arange(5) % 3
+    torch.manual_seed(0)
+    loss = felbo.OutlierExposure(far, num_samples=4)(model, x, y)
+    torch.manual_seed(0)
+    batch, away = model(torch.cat([x, far(x)]), 4).log_softmax(-1).split(5, dim=1)
+    torch.testing.assert_close(loss.kl, -away.mean())
+    torch.testing.assert_close(loss.nll, -batch[:, range(5), y].mean())
+
+
 def test_the_batch_itself_is_refused():
     with pytest.raises(ValueError, match=r"must not include the batch, got Batch.*Elsewhere"):
         felbo.OutlierExposure(Batch())

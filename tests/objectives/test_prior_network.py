@@ -88,11 +88,11 @@ def test_several_labels_at_one_input():
 
 def test_refuses_what_does_not_fit(logits):
     ood = Augmented(lambda x: x + 1)
-    with pytest.raises(ValueError, match="'reverse' or 'forward', got 'sideways'"):
+    with pytest.raises(ValueError, match="'reverse', 'forward'; got 'sideways'"):
         PriorNetwork(ood, direction="sideways")
-    with pytest.raises(ValueError, match="precision must be positive"):
+    with pytest.raises(ValueError, match=r"must be positive, got 0 and 0\.1"):
         PriorNetwork(ood, precision=0)
-    with pytest.raises(ValueError, match=r"smoothing must lie in \(0, 1\), got 0"):
+    with pytest.raises(ValueError, match=r"must be positive, got 100\.0 and 0"):
         PriorNetwork(ood, smoothing=0)
     with pytest.raises(ValueError, match="ood_weight"):
         PriorNetwork(ood, ood_weight=float("nan"))

@@ -25,6 +25,12 @@ def test_value_is_mean_nll_plus_divergence_per_example():
     torch.testing.assert_close(loss.total, nll + 0.3 * model.weight_kl() / 50)
 
 
+def test_without_settings_it_is_the_negative_elbo_per_example():
+    model = MeanField(mlp(2, (4,), 3))
+    loss = WeightSpaceELBO(50)(model, X, Y)
+    torch.testing.assert_close(50 * loss.total, 50 * loss.nll + model.weight_kl())
+
+
 def test_draws_follow_the_mode_of_the_model():
     model = MeanField(mlp(2, (4,), 3), evaluation_samples=7)
     seen = []

@@ -45,6 +45,11 @@ def test_shapes_other_than_a_vector_of_classes_are_refused(bad):
         DirichletPrior(bad)
 
 
+def test_half_a_class_is_refused():
+    with pytest.raises(ValueError, match=r"num_classes must be a whole number .* got 2\.5"):
+        UniformPrior(2.5)
+
+
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="at least 2 classes, got 1"):
         UniformPrior(1)

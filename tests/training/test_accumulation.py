@@ -128,6 +128,6 @@ def test_a_gradient_that_is_not_finite_stops_before_the_weights():
 
 def test_impossible_settings_are_refused():
     model = felbo.MAP(network())
-    refused(model, data(), ValueError, "accumulate must be at least 1", accumulate=0)
+    refused(model, data(), ValueError, "accumulate must be a whole number", accumulate=0)
     for norm in (0.0, -1.0, float("nan"), float("inf")):
         refused(model, data(), ValueError, "clip_norm must be positive", clip_norm=norm)

@@ -17,9 +17,9 @@ from .small import Frame, changed, data, elbo, fit, network, normalised, refused
 def test_impossible_settings():
     model = felbo.MAP(network())
     loader = DataLoader(TensorDataset(*data()), batch_size=16)
-    refused(model, data(), ValueError, "epochs must be at least 1, got 0", epochs=0)
-    refused(model, data(), ValueError, "epochs must be a whole number, got 2.5", epochs=2.5)
-    refused(model, data(), ValueError, "epochs must be a whole number, got nan", epochs=math.nan)
+    refused(model, data(), ValueError, "epochs must be a whole number .* got 0", epochs=0)
+    refused(model, data(), ValueError, "epochs .* a whole number .* got 2.5", epochs=2.5)
+    refused(model, data(), ValueError, "epochs .* a whole number .* got nan", epochs=math.nan)
     refused(model, loader, ValueError, "batch_size = 8 is for tensors", batch_size=8)
     refused(model, data(), ValueError, "scheduler_step .* got 'batch'", scheduler_step="batch")
     refused(model, data(), TypeError, "An objective is an instance", felbo.FunctionSpaceELBO)

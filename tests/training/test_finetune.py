@@ -147,6 +147,32 @@ def test_refuses_what_it_cannot_tune():
         felbo.finetune(network(), elbo(), data())
 
 
+def test_a_learning_rate_is_that_of_an_optimiser_class_and_never_ignored():
+    rates = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure=None):
+            rates.append(self.param_groups[0]["lr"])
+            return super().step(closure)
+
+    tune(network(), optimizer=Watched, learning_rate=0.3)
+    assert set(rates) == {0.3}
+    with pytest.raises(ValueError, match=r"learning_rate=0.3 would be ignored"):
+        tune(network(), optimizer=partial(torch.optim.SGD, lr=0.1), learning_rate=0.3)
+
+
+@pytest.mark.parametrize("rate", [-0.1, float("nan"), float("inf"), True])
+def test_a_learning_rate_that_is_none_is_refused(rate):
+    with pytest.raises(ValueError, match=r"learning_rate must be a number"):
+        tune(network(), learning_rate=rate)
+
+
+@pytest.mark.parametrize("size", [0, 2.5, "auto", True])
+def test_a_batch_size_is_a_whole_number(size):
+    with pytest.raises(ValueError, match=r"batch_size must be a (whole )?number"):
+        tune(network(), batch_size=size)
+
+
 def test_the_default_objective_sees_augmented_inputs_and_leaves_the_generator_alone():
     x, y = data()
     net, wide, options = network(), (torch.cat([x, x], 1), y), {"epochs": 1, "seed": 0}

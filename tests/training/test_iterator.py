@@ -31,7 +31,7 @@ def test_fit_has_its_arguments_and_defaults():
 
 
 def test_arguments_are_checked_before_the_first_epoch_is_asked_for():
-    with pytest.raises(ValueError, match="epochs must be at least 1"):
+    with pytest.raises(ValueError, match="epochs must be a whole number of at least 1"):
         train(felbo.MAP(network()), epochs=0)
     with pytest.raises(TypeError, match="optimizer must be"):
         train(felbo.MAP(network()), optimizer="adam")

@@ -98,7 +98,7 @@ def test_the_number_of_items():
 
 def test_impossible_batch_sizes_are_refused():
     for data in ((X, Y), DATA):
-        with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        with pytest.raises(ValueError, match=r"batch_size must be a whole number .* got 0"):
             batches(data, 0)
         with pytest.raises(TypeError, match="batch_size must be a number, 'auto' or None"):
             batches(data, "large")

@@ -128,5 +128,5 @@ def test_contradictions_are_refused():
     model = felbo.MAP(network())
     refused(model, data(), ValueError, "patience waits for .* validation data", patience=3)
     options = {"validation": data()}
-    refused(model, data(), ValueError, "patience must be at least 1", patience=0, **options)
+    refused(model, data(), ValueError, "patience must be a whole number", patience=0, **options)
     refused(model, data(), ValueError, "monitor must be one of 'nll'", monitor="f1", **options)

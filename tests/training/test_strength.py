@@ -93,3 +93,9 @@ def test_refuses_strengths_that_are_none(data, strengths):
 def test_refuses_a_split_that_leaves_nothing(data):
     with pytest.raises(ValueError, match=r"items on both sides, got 1\.0 of 300"):
         choose_strength(make_model, data, validation=1.0, epochs=1)
+
+
+@pytest.mark.parametrize("limit", ["max_nats", "max_points"])
+def test_refuses_a_limit_that_nothing_exceeds(data, limit):
+    with pytest.raises(ValueError, match=f"{limit}=nan"):
+        choose_strength(make_model, data, epochs=1, **{limit: float("nan")})

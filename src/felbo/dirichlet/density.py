@@ -2,7 +2,7 @@ r"""Log-density, normaliser and KL divergence of Dirichlet distributions.
 
 At the precision of a confident prediction (:math:`z = N`, tens of thousands) the terms are of the
 order of :math:`10^6` and cancel to a few nats. All of them are therefore summed in float64, and the
-result is returned in the dtype of the arguments.
+result is returned in the dtype of the arguments, for integers in torch's default dtype.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def log_normalizer(concentration: Tensor) -> Tensor:
     Returns:
         ``[...]``, differentiable.
     """
-    return _log_normalizer(concentration.double()).to(concentration.dtype)
+    return _log_normalizer(concentration.double()).to(floating_dtype(concentration))
 
 
 def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
     _check_classes("probs", probs, "concentration", concentration)
     alpha = concentration.double()
     result = torch.xlogy(alpha - 1, probs.double()).sum(-1) - _log_normalizer(alpha)
-    return result.to(torch.promote_types(probs.dtype, concentration.dtype))
+    return result.to(floating_dtype(probs, concentration))
 
 
 def kl_divergence(concentration_q: Tensor, concentration_p: Tensor) -> Tensor:
@@ -67,7 +67,15 @@ def kl_divergence(concentration_q: Tensor, concentration_p: Tensor) -> Tensor:
     mean_log = torch.digamma(alpha) - torch.digamma(alpha.sum(-1, keepdim=True))
     gap = _log_normalizer(beta) - _log_normalizer(alpha)
     result = gap + ((alpha - beta) * mean_log).sum(-1)
-    return result.to(torch.promote_types(concentration_q.dtype, concentration_p.dtype))
+    return result.to(floating_dtype(concentration_q, concentration_p))
+
+
+def floating_dtype(*tensors: Tensor) -> torch.dtype:
+    """Return the dtype of a result that cannot be an integer, promoted as torch does."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
 def _log_normalizer(alpha: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from felbo.dirichlet.density import floating_dtype
+
 
 class Uncertainty(NamedTuple):
     """Uncertainty of every item in nats, each ``[...]``; ``total = aleatoric + epistemic``.
@@ -44,7 +46,7 @@ def uncertainty(concentration: Tensor) -> Uncertainty:
     precision = alpha.sum(-1, keepdim=True)
     mean = alpha / precision
     entropy_terms = torch.digamma(precision + 1) - torch.digamma(alpha + 1)
-    return _split(_entropy(mean), (mean * entropy_terms).sum(-1), concentration.dtype)
+    return _split(_entropy(mean), (mean * entropy_terms).sum(-1), floating_dtype(concentration))
 
 
 def sample_uncertainty(probs: Tensor) -> Uncertainty:
@@ -61,7 +63,7 @@ def sample_uncertainty(probs: Tensor) -> Uncertainty:
         Three tensors ``[...]``.
     """
     draws = probs.double()
-    return _split(_entropy(draws.mean(0)), _entropy(draws).mean(0), probs.dtype)
+    return _split(_entropy(draws.mean(0)), _entropy(draws).mean(0), floating_dtype(probs))
 
 
 def _entropy(probs: Tensor) -> Tensor:

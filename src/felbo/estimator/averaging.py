@@ -1,4 +1,4 @@
-"""Mean weights over the last epochs of a training."""
+"""Weight averaging over the last epochs of a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class MeanWeights:
-    """The mean over the ends of the last third of the epochs, of a model's weights and statistics.
+    """Average a model's weights and running statistics over the last third of the epochs.
 
     At a constant learning rate and with small batches, weights keep moving around those with the
     least loss, and their mean is closer to these than any of them. It is passed to a training as a
@@ -17,7 +17,7 @@ class MeanWeights:
     training that was interrupted ends with the same mean.
 
     Args:
-        model: what is trained.
+        model: the model being trained.
         epochs: of the whole training; of fewer than six, the last one counts alone.
     """
 
@@ -28,7 +28,7 @@ class MeanWeights:
         self.means: list[Tensor] = []
 
     def step(self) -> None:
-        """Take the weights after an epoch into the mean, if it is one of the last."""
+        """Add the weights after an epoch to the average, if it is one of the last."""
         if self.passed == self.first:
             self.means = [_copied(part) for part in self._parts()]
         elif self.passed > self.first:
@@ -39,12 +39,12 @@ class MeanWeights:
 
     @torch.no_grad()
     def apply(self) -> None:
-        """Give the model its mean weights."""
+        """Copy the averaged weights into the model."""
         for mean, part in zip(self.means, self._parts(), strict=True):
             part.copy_(mean)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of it."""
+        """Return the state for a checkpoint."""
         return {"passed": self.passed, "means": self.means}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

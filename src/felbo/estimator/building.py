@@ -1,4 +1,4 @@
-"""From the words of the constructor to model, prior and objective."""
+"""Build model, prior, objective and optimiser from the arguments of the constructor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ from felbo._numbers import refuse_booleans
 from felbo.errors import InputTypeError, SettingError
 from felbo.estimator.objective import WeightedELBO
 from felbo.estimator.tables import NumberTable, TableEncoder
-from felbo.measurement import Batch, Beyond, Box, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.measurement import (
+    Batch,
+    Beyond,
+    Box,
+    Elsewhere,
+    MeasurementLike,
+    MeasurementSet,
+    as_measurement_set,
+)
 from felbo.models import (
     MAP,
     Ensemble,
@@ -100,7 +108,7 @@ def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
     Args:
         prior: ``"uniform"``, a :data:`felbo.priors.Prior`, or a fitted classifier.
         classes: labels in the order of the network's outputs.
-        table: leads from features back to the units of the table, in which a prior is asked.
+        table: maps features back to the units of the table, which are those of the prior.
     """
     if isinstance(prior, str):
         check_choice("prior", prior, ["uniform"])
@@ -126,7 +134,7 @@ def make_prior(prior: Any, classes: Sequence[Any], table: Table) -> Prior:
 def make_objective(
     prior: Prior,
     num_data: float,
-    measurement: str | MeasurementSet | Callable[[Tensor], Tensor],
+    measurement: str | MeasurementLike,
     strength: float,
     data_strength: float,
     num_samples: int | None,
@@ -169,7 +177,7 @@ def fabric_for(device: str) -> Fabric:
 
 
 class _InUnits:
-    """A classifier that is asked in the units of the table."""
+    """A classifier that maps features back to the units of the table before it predicts."""
 
     def __init__(self, classifier: Any, table: Table) -> None:
         self.classifier, self.table = classifier, table

@@ -1,4 +1,4 @@
-"""Refuse tables, labels and weights that cannot be learnt from, in scikit-learn's words."""
+"""Validate tables, labels and sample weights, with the error messages of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function-space bound for rows that do not count the same."""
+"""Function-space bound with sample weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from felbo.objectives.forward import forward_once
 
 
 class WeightedELBO(FunctionSpaceELBO):
-    """The function-space bound with a weight for each row.
+    """Function-space bound with a sample weight for each row.
 
     ``loss = mean_i w_i (−log f_{y_i}) + kl_weight · Σ_t weight_t · mean_s KL_t(s)``
 

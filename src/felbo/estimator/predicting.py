@@ -1,4 +1,4 @@
-"""What a fitted classifier answers: labels, probabilities, Dirichlets, uncertainties."""
+"""Prediction methods of the classifier: labels, probabilities, Dirichlets, uncertainties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[Prediction], Tensor]] = {
 
 
 class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
-    """The methods of a fitted classifier that look at new rows ``X [B, D]``."""
+    """Prediction methods of a fitted classifier, for new rows ``X [B, D]``."""
 
     classes_: Array
     learner_: Learner
@@ -56,14 +56,16 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         Returns:
             Labels ``[B]``; an array of objects where ``reject_label`` is of another type.
         """
-        positions = self._collect(X, lambda prediction: prediction.labels)
-        labels: Array = self.classes_[positions]
         if reject_above is None:
-            return labels
+            (positions,) = self._collect(X, lambda prediction: prediction.labels)
+            return np.asarray(self.classes_[positions])
         check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
+        if np.isnan(reject_above):
+            raise SettingError("reject_above is NaN, and no uncertainty is larger: pass a number.")
+        positions, values = self._collect(X, lambda prediction: prediction.labels, KINDS[kind])
         if reject_label in self.classes_.tolist():
             raise SettingError(f"reject_label={reject_label!r} is one of the labels; take another.")
-        values = self.uncertainty(X, kind)
+        labels = self.classes_[positions]
         if np.isnan(values).any():
             raise SettingError("One draw has no epistemic uncertainty: reject by kind='total'.")
         if np.asarray(reject_label).dtype.kind != labels.dtype.kind:
@@ -72,7 +74,8 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities ``[B, K]``, columns in the order of ``classes_``."""
-        return self._collect(X, lambda prediction: prediction.probs)
+        (probs,) = self._collect(X, lambda prediction: prediction.probs)
+        return probs
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of :meth:`predict_proba`; zeros count as the smallest number."""
@@ -84,10 +87,11 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
 
         Its mean is the prediction, its sum the precision: large where draws of the model agree.
         """
-        return self._collect(X, lambda prediction: prediction.concentration)
+        (concentration,) = self._collect(X, lambda prediction: prediction.concentration)
+        return concentration
 
     def uncertainty(self, X: Any, kind: Kind = "total") -> Array:
-        """Return how uncertain the prediction for each row is ``[B]``.
+        """Return the uncertainty of the prediction for each row ``[B]``.
 
         Args:
             X: table ``[B, D]``.
@@ -96,9 +100,12 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
                 they would take; or ``"precision"`` of the Dirichlet, small where it is unsure.
         """
         check_choice("kind", kind, list(KINDS))
-        return self._collect(X, KINDS[kind])
+        (values,) = self._collect(X, KINDS[kind])
+        return values
 
-    def _collect(self, X: Any, part: Callable[[Prediction], Tensor]) -> Array:
+    def _collect(self, X: Any, *parts: Callable[[Prediction], Tensor]) -> list[Array]:
+        """Predict rows once, and return some parts of the predictions as arrays ``[B, ...]``."""
         check_is_fitted(self)
         predictions = self.learner_.predictions(self._table(X, reset=False))
-        return np.concatenate([part(prediction).cpu().numpy() for prediction in predictions])
+        chunks = [[part(found).cpu().numpy() for part in parts] for found in predictions]
+        return [np.concatenate(arrays) for arrays in zip(*chunks, strict=True)]

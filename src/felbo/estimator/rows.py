@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
-from felbo._numbers import refuse_booleans
-from felbo.errors import SettingError
+from felbo._numbers import whole_number
 
 Batch = tuple[tuple[Tensor, Tensor], Tensor]
 
@@ -81,13 +80,9 @@ def as_loader(rows: Rows, batch_size: int | None) -> DataLoader[Any]:
         batch_size: rows per step at most; they are shared out evenly, so that no last batch is much
             smaller than the others. ``None`` takes all rows in each step.
     """
-    refuse_booleans(batch_size=batch_size)
-    if batch_size is not None and batch_size < 1:
-        raise SettingError(
-            f"batch_size must be at least 1, or None for all rows; got {batch_size}."
-        )
     size = len(rows.labels)
-    order = _EvenBatches(size, 1 if batch_size is None else -(-size // batch_size))
+    most = size if batch_size is None else whole_number("batch_size", batch_size)
+    order = _EvenBatches(size, -(-size // most))
     return DataLoader(_Table(rows), sampler=order, batch_size=None, collate_fn=_as_it_is)
 
 

@@ -1,4 +1,4 @@
-"""Tables of any kind as matrices of float32, and back: scikit-learn's transformers inside."""
+"""Encode tables as float32 matrices and decode them, with scikit-learn's transformers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TableEncoder:
             parts.append(self.scaler.transform(self.imputer.transform(numbers)))
             if is_frame(X):
                 far = np.abs(parts[0]) > FARTHEST
-                _refuse(far, numbers, X.index, self._names(self.numbers))
+                _refuse(far, numbers, X.index, list(X.columns[self.numbers]))
         if self.categories:
             parts.append(self.one_hot.transform(categories))
         return np.hstack(parts).astype(np.float32)
@@ -113,13 +113,30 @@ class TableEncoder:
                     f"({self._names(self.categories)}); pass a DataFrame with the same columns."
                 )
             return X.toarray() if sparse.issparse(X) else X, None
-        numbers = X.iloc[:, self.numbers].to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = _as_numbers(X.iloc[:, self.numbers])
         with np.errstate(invalid="ignore"):
             large = np.abs(numbers) > LARGEST
-        _refuse(large, numbers, X.index, self._names(self.numbers))
+        # Names of this table: an encoder that was fitted on an array has none.
+        _refuse(large, numbers, X.index, list(X.columns[self.numbers]))
         # pandas knows several missing values, the encoder one per type.
         categories = X.iloc[:, self.categories].astype(object)
         return numbers, categories.where(categories.notna(), None)
+
+
+def _as_numbers(frame: Any) -> Array:
+    """Return columns of numbers as float64 ``[N, D]``, NaN where one is missing."""
+    try:
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        for name in frame.columns:
+            try:
+                frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    f"Column {name!r} held numbers in training, but a value of it is none now: "
+                    f"{error}. Correct it, or leave it empty."
+                ) from error
+        raise
 
 
 def _refuse(too_large: Array, numbers: Array, rows: Any, columns: list[Any]) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import DataError, InputTypeError, SettingError
 from felbo.evaluation._ball import PerChannel, ball_around
 from felbo.models import StochasticClassifier
@@ -230,19 +230,15 @@ def _target(
             f"them; got shape {list(x.shape)} of {x.dtype}."
         )
     check_label_kind(y, len(x))
-    refuse_booleans(batch_size=batch_size)
-    if batch_size < 1:
-        raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
+    batch_size = whole_number("batch_size", batch_size)
     # A clone, since labels created in inference mode cannot be used with autograd.
     labels = y.to(next(model.parameters(), x).device, torch.int64).clone()
     return _Target(model, labels, num_samples, batch_size)
 
 
 def _check_search(steps: int, step_size: float, restarts: int, epsilon: float) -> None:
-    refuse_booleans(steps=steps, step_size=step_size, restarts=restarts)
-    if min(steps, restarts) < 1:
-        raise SettingError(
-            f"steps and restarts must be at least 1, got steps={steps}, restarts={restarts}."
-        )
+    whole_number("steps", steps)
+    whole_number("restarts", restarts)
+    refuse_booleans(step_size=step_size)
     if not (math.isfinite(step_size) and (step_size > 0 or epsilon == 0)):
         raise SettingError(f"step_size must be positive and finite, got {step_size}.")

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from felbo._numbers import whole_number
 from felbo.errors import DataError
-from felbo.evaluation.checks import check_fraction, check_whole
+from felbo.evaluation.checks import check_fraction
 
 # Number of weights in memory at a time: 32 MB in float64.
 _BLOCK = 2**22
@@ -72,7 +73,7 @@ def bootstrap(
         >>> found["mean"].value
         49.5
     """
-    check_whole("resamples", resamples)
+    resamples = whole_number("resamples", resamples)
     check_fraction("level", level)
     values = measures(torch.ones(1, size, dtype=torch.float64))
     blocks = [measures(weights) for weights in _weights(size, resamples, generator)]

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from felbo.evaluation.checks import check_whole, probabilities_and_labels
+from felbo._numbers import whole_number
+from felbo.evaluation.checks import probabilities_and_labels
 from felbo.evaluation.prediction import Prediction
 from felbo.objectives.checks import check_choice
 
@@ -101,7 +102,7 @@ def cells(
     """Bin items by their predicted probabilities; inputs must be checked and float64."""
     check_choice("event", event, ("top", "class"))
     check_choice("binning", binning, ("width", "mass"))
-    check_whole("bins", bins)
+    bins = whole_number("bins", bins)
     if event == "class":
         stated, happened = probs, one_hot(labels, probs.shape[1])
     else:

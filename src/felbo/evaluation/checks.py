@@ -76,9 +76,3 @@ def check_fraction(what: str, value: float) -> None:
     """Raise unless ``value`` lies strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise DataError(f"{what} is a fraction between 0 and 1, got {value}.")
-
-
-def check_whole(what: str, value: int, smallest: int = 1) -> None:
-    """Raise unless ``value`` is an integer of at least ``smallest``."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-        raise DataError(f"{what} must be a whole number ≥ {smallest}, got {value!r}.")

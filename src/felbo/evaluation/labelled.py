@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from felbo._numbers import whole_number
 from felbo.errors import InputTypeError
 from felbo.evaluation.batches import usual_size, without_labels
-from felbo.evaluation.checks import check_whole
 from felbo.evaluation.predict import predict
 from felbo.evaluation.prediction import Prediction
 from felbo.inputs import (
@@ -38,8 +38,7 @@ def labelled_batches(
         size: B; ``None`` is that of :func:`felbo.predict`. Batches of a loader keep their size.
         module: its parameters define the dtype that numpy arrays are converted to.
     """
-    if size is not None:
-        check_whole("batch_size", size)
+    size = None if size is None else whole_number("batch_size", size)
     parameter = next(module.parameters(), torch.empty(0))
     dtype = parameter.dtype if parameter.is_floating_point() else torch.get_default_dtype()
     if isinstance(data, Dataset):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from felbo import fused
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.dirichlet.validation import check_draws, check_simplex
 from felbo.errors import DataError, InputTypeError, SettingError, ShapeError
 from felbo.evaluation.batches import input_batches
@@ -181,9 +181,9 @@ def _check_finite(probs: Tensor, before: int) -> None:
 
 
 def _check_settings(num_data: int, batch_size: int | None, smoothing: float) -> None:
-    refuse_booleans(num_data=num_data, batch_size=batch_size, smoothing=smoothing)
-    if batch_size is not None and (batch_size < 1 or batch_size % 1):
-        raise SettingError(f"batch_size must be a whole number of at least 1, got {batch_size}.")
+    refuse_booleans(num_data=num_data, smoothing=smoothing)
+    if batch_size is not None:
+        whole_number("batch_size", batch_size)
     if not 1 <= num_data < float("inf"):
         raise SettingError(f"num_data is the number of training examples, got {num_data}.")
     if not 0 <= smoothing < 1:

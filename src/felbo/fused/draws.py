@@ -46,7 +46,7 @@ class Divergence(NamedTuple):
     ) -> Tensor:
         """Return ``weight · M ∂KL/∂logits + plus · p``, in the memory of ``f``.
 
-        The gradient of the NLL is p less one for the label: both terms are had in one pass.
+        The gradient of the NLL is p less one for the label: one pass computes both terms.
         """
         probs, f, alpha, _ = self
         # For a single draw α = N f, and its part is N Σ_k ∂f_k = 0.

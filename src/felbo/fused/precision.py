@@ -1,7 +1,7 @@
 r"""The precision of a Dirichlet without classes of mean zero, by two fixed Newton steps.
 
-The same equation as in :mod:`felbo.dirichlet.precision`, with fewer operations: for few classes
-their number costs more than the numbers in them.
+The same equation as in :mod:`felbo.dirichlet.precision`, with fewer kernel calls: for few classes
+their overhead exceeds the arithmetic.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def bound(
 ) -> Bound:
     """Return ``cross_entropy``, the mean of ``function_space_kl``, and their weighted sum.
 
-    The gradient of the sum is computed in the forward pass; those of its terms, which a training
-    does not need, when they are asked for.
+    The gradient of the sum is computed in the forward pass; those of its terms, which training does
+    not need, only if they are requested.
 
     Args:
         logits: draws ``[M, B, K]``.

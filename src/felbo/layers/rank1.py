@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from felbo._numbers import refuse_booleans
-from felbo.errors import InputTypeError, SettingError, ShapeError
+from felbo._numbers import refuse_booleans, whole_number
+from felbo.errors import InputTypeError, ShapeError
 from felbo.layers.gaussian import gaussian_kl
 
 
@@ -75,9 +75,8 @@ class Rank1Layer(nn.Module):
         self, layer: nn.Module, members: int, rho: float = -3.0, batch: Batch | None = None
     ) -> None:
         super().__init__()
-        refuse_booleans(members=members, rho=rho)
-        if members < 1:
-            raise SettingError(f"A rank-1 layer needs at least 1 member, got {members}.")
+        refuse_booleans(rho=rho)
+        members = whole_number("members", members)
         if isinstance(layer, nn.Linear):
             inputs, outputs, self.spatial_dims = layer.in_features, layer.out_features, None
         elif isinstance(layer, nn.Conv1d | nn.Conv2d):

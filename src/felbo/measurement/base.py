@@ -54,6 +54,10 @@ class MeasurementSet(ABC):
         """
 
 
+# What can be passed as a measurement set: a function from the batch to points can be used as one.
+MeasurementLike = MeasurementSet | Callable[[Inputs], Inputs]
+
+
 class Batch(MeasurementSet):
     """The training batch itself."""
 
@@ -96,9 +100,7 @@ def points_of(
     return checked_points(points, x, type(measurement).__name__)
 
 
-def as_measurement_set(
-    value: MeasurementSet | Callable[[Tensor], Tensor] | None,
-) -> MeasurementSet:
+def as_measurement_set(value: MeasurementLike | None) -> MeasurementSet:
     """Convert a function or ``None`` to a measurement set.
 
     Args:

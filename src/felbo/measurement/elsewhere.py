@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from felbo.errors import DataError, SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, concatenate, tensors
-from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
+from felbo.measurement.base import Comparison, MeasurementLike, MeasurementSet, as_measurement_set
 from felbo.measurement.colours import Monochrome, Noise
 from felbo.measurement.draws import permutation
 from felbo.measurement.filtered import PhaseNoise, Smoothed
@@ -74,7 +74,7 @@ class Elsewhere(MeasurementSet):
 
     def __init__(
         self,
-        parts: Sequence[MeasurementSet | Callable[[Tensor], Tensor]] | None = None,
+        parts: Sequence[MeasurementLike] | None = None,
         fraction: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from torch import Tensor
-
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, concatenate
-from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
+from felbo.measurement.base import Comparison, MeasurementLike, MeasurementSet, as_measurement_set
 from felbo.measurement.checks import checked_points
 
 
@@ -30,7 +26,7 @@ class Mixture(MeasurementSet):
         True
     """
 
-    def __init__(self, *sets: MeasurementSet | Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, *sets: MeasurementLike) -> None:
         if not sets:
             raise SettingError("A mixture needs at least one measurement set.")
         self.sets = tuple(as_measurement_set(part) for part in sets)

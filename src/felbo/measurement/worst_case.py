@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import InputTypeError, SettingError, ShapeError
 from felbo.inputs import Inputs
-from felbo.measurement.base import Comparison, MeasurementSet, as_measurement_set
+from felbo.measurement.base import Comparison, MeasurementLike, as_measurement_set
 from felbo.measurement.checks import one_tensor
 from felbo.measurement.itemwise import ItemwiseSet, points_from_rows
 from felbo.measurement.ranges import Bound, ChannelRange
@@ -45,19 +45,17 @@ class WorstCase(ItemwiseSet):
 
     def __init__(
         self,
-        base: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+        base: MeasurementLike | None = None,
         steps: int = 1,
         size: float | None = None,
         low: Bound | None = None,
         high: Bound | None = None,
     ) -> None:
-        refuse_booleans(steps=steps, size=size)
-        if steps < 1:
-            raise SettingError(f"steps must be at least 1, got {steps}.")
+        refuse_booleans(size=size)
         if size is not None and not 0.0 < size < math.inf:
             raise SettingError(f"size must be positive, got {size}.")
         self.base = as_measurement_set(base)
-        self.steps = steps
+        self.steps = whole_number("steps", steps)
         self.size = size
         self.range = ChannelRange(low, high)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models._conversion import (
@@ -72,15 +72,12 @@ class LocationScale(StochasticClassifier):
     ) -> None:
         super().__init__()
         check_scales(rho, prior_std)
-        refuse_booleans(evaluation_samples=evaluation_samples)
-        if evaluation_samples < 1:
-            raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
         self.network = own_copy(network)
         layers = selected_layers(self.network, _LAYERS, skip)
         self.converted = tuple(layers)
         self.not_converted = unselected_modules(self.network, layers)
         self.prior_std = prior_std
-        self.evaluation_samples = evaluation_samples
+        self.evaluation_samples = whole_number("evaluation_samples", evaluation_samples)
         self.rho = nn.Module()
         seen: set[nn.Parameter] = set()
         for prefix, layer in layers.items():

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, run, run_on_copy
 from felbo.models._conversion import last_layer
@@ -96,22 +96,17 @@ class StochasticClassifier(nn.Module, ABC):
         return list(last_layer(self)[1].parameters())
 
     def resolve_samples(self, num_samples: int | None) -> int:
-        """Return ``num_samples``, or the default of the current mode; raise if it is no count."""
+        """Return ``num_samples``, or the default of the current mode, as a positive int."""
         if num_samples is None:
             return self.training_samples if self.training else self.evaluation_samples
-        refuse_booleans(num_samples=num_samples)
-        if num_samples < 1 or num_samples % 1:
-            raise SettingError(
-                f"num_samples must be a whole number of at least 1, got {num_samples}."
-            )
-        return int(num_samples)
+        return whole_number("num_samples", num_samples)
 
     def evaluation_draws(self, wanted: int) -> int:
-        """Return how many draws to take in evaluation where training takes ``wanted``."""
+        """Return the number of draws in evaluation for an objective with ``num_samples=wanted``."""
         return wanted
 
     def run_network(self, network: Callable[..., Any], x: Inputs) -> Tensor:
-        """Return the logits ``[B, K]`` of a network at ``x``, which stays as it is.
+        """Run a network on ``x`` and return its logits ``[B, K]``; ``x`` is not modified.
 
         A network may overwrite its input, for instance with ``x.div_(255)``; the next draw would
         then see another one. So it runs on a copy, until it is seen not to.
@@ -124,7 +119,7 @@ class StochasticClassifier(nn.Module, ABC):
         return logits
 
     def checked(self, draws: Tensor) -> Tensor:
-        """Return ``draws [M, B, K]`` after a look at their values on the first calls.
+        """Return ``draws [M, B, K]``; the first calls check their values.
 
         Two things are checked, once each: logits that are probabilities are refused, and a warning
         is given if all draws of a random model in evaluation mode are equal.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.layers import ActiveDropout
@@ -79,9 +79,9 @@ class MCDropout(StochasticClassifier):
         evaluation_samples: int = 10,
     ) -> None:
         super().__init__()
-        refuse_booleans(rate=rate, evaluation_samples=evaluation_samples)
+        refuse_booleans(rate=rate)
         self.network = own_copy(network)
-        self.evaluation_samples = evaluation_samples
+        self.evaluation_samples = whole_number("evaluation_samples", evaluation_samples)
         if mask == "draw":
             check_batch_first(self.network, "mask='draw'")
         own_rates, self.without_dropout = _take_over_dropout(self.network, rate, mask)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, batch_size, call, check_logits
 from felbo.layers import StackedMLP, recomputed
@@ -47,9 +47,7 @@ class Ensemble(StochasticClassifier):
         self, factory: Callable[[], nn.Module], members: int = 5, *, low_memory: bool = False
     ) -> None:
         super().__init__()
-        refuse_booleans(members=members)
-        if members < 1:
-            raise SettingError(f"An ensemble needs at least 1 member, got {members}.")
+        members = whole_number("members", members)
         _check_factory(factory)
         networks = [factory() for _ in range(members)]
         for network in networks:

@@ -14,7 +14,7 @@ from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import DataLoader
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import SettingError, StateError
 from felbo.inputs import Inputs
 from felbo.models._conversion import last_layer
@@ -35,10 +35,9 @@ class SubnetworkLaplace(StochasticClassifier):
 
     J is the Jacobian of the logits with respect to the chosen weights at the trained weights w*, H
     the full generalised Gauss-Newton matrix of the chosen weights over the training data and λ the
-    prior precision that maximises the
-    marginal likelihood (Daxberger et al., 2021, "Bayesian Deep Learning via Subnetwork Inference").
-    A draw is one function: all inputs of a call share its ε. J is never formed for predictions: a
-    draw costs one Jacobian-vector product (``torch.func.jvp``).
+    prior precision that maximises the marginal likelihood (Daxberger et al., 2021, "Bayesian Deep
+    Learning via Subnetwork Inference"). A draw is one function: all inputs of a call share its ε. J
+    is never formed for predictions: a draw costs one Jacobian-vector product (``torch.func.jvp``).
 
     :meth:`fit` uses the laplace-torch package (``pip install felbo[laplace]``). Its memory is the
     Jacobian of a few items for every parameter tensor that contains a chosen weight, that of one
@@ -82,11 +81,8 @@ class SubnetworkLaplace(StochasticClassifier):
         super().__init__()
         if subnetwork not in ("last", "largest"):
             raise SettingError(f"subnetwork must be 'last' or 'largest', got {subnetwork!r}.")
-        refuse_booleans(size=size, evaluation_samples=evaluation_samples)
-        if size < 1:
-            raise SettingError(f"size must be at least 1, got {size}.")
-        if evaluation_samples < 1:
-            raise SettingError(f"evaluation_samples must be at least 1, got {evaluation_samples}.")
+        size = whole_number("size", size)
+        samples = whole_number("evaluation_samples", evaluation_samples)
         # laplace-torch flattens weights with `view`, which channels_last does not allow. Any, since
         # torch's annotations leave out memory_format by itself.
         copied: Any = own_copy(network)
@@ -95,7 +91,7 @@ class SubnetworkLaplace(StochasticClassifier):
             if isinstance(part, nn.MultiheadAttention):
                 part.dropout = 0.0
         self.train(network.training)
-        self.training_samples = self.evaluation_samples = evaluation_samples
+        self.training_samples = self.evaluation_samples = samples
         chosen = _last(self.network) if subnetwork == "last" else _largest(self.network, size)
         count = len(chosen)
         self.register_buffer("indices", chosen)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import SettingError, ShapeError
 from felbo.inputs import Inputs, batch_size, map_tensors, run
 from felbo.layers import Rank1Layer
@@ -80,9 +80,7 @@ class Rank1(StochasticClassifier):
     ) -> None:
         super().__init__()
         check_scales(rho, prior_std)
-        refuse_booleans(members=members)
-        if members < 1:
-            raise SettingError(f"A rank-1 model needs at least 1 member, got {members}.")
+        members = whole_number("members", members)
         own = own_copy(network)
         check_batch_first(own, "Rank1")
         layers = selected_layers(own, WEIGHT_LAYERS, skip, called=True)

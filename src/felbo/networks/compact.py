@@ -6,8 +6,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from felbo._numbers import refuse_booleans
-from felbo.errors import SettingError
+from felbo._numbers import whole_number
 
 
 def compact(classes: int, *, width: int = 32, channels: int = 3) -> nn.Sequential:
@@ -31,12 +30,8 @@ def compact(classes: int, *, width: int = 32, channels: int = 3) -> nn.Sequentia
         >>> compact(10, width=4)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    refuse_booleans(classes=classes, width=width, channels=channels)
-    if min(classes, width, channels) < 1:
-        raise SettingError(
-            "classes, width and channels must be at least 1, "
-            f"got classes={classes}, width={width}, channels={channels}."
-        )
+    classes, width = whole_number("classes", classes), whole_number("width", width)
+    channels = whole_number("channels", channels)
     return nn.Sequential(
         OrderedDict(
             stem=nn.Sequential(nn.Conv2d(channels, width, 2), nn.GELU()),

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from felbo._numbers import refuse_booleans
-from felbo.errors import SettingError
+from felbo._numbers import whole_number
 
 
 class BasicBlock(nn.Module):
@@ -58,12 +57,8 @@ def resnet18(classes: int, *, width: int = 64, channels: int = 3) -> nn.Sequenti
         >>> resnet18(10, width=4)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    refuse_booleans(classes=classes, width=width, channels=channels)
-    if min(classes, width, channels) < 1:
-        raise SettingError(
-            "classes, width and channels must be at least 1, "
-            f"got classes={classes}, width={width}, channels={channels}."
-        )
+    classes, width = whole_number("classes", classes), whole_number("width", width)
+    channels = whole_number("channels", channels)
     network = nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(channels, width, 3, padding=1, bias=False),

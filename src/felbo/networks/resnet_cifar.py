@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from felbo._container import SavedFileError
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import SettingError
 from felbo.networks.resnet import BasicBlock
 
@@ -54,14 +54,13 @@ def resnet_cifar(depth: int = 20, classes: int = 10) -> nn.Sequential:
         >>> resnet_cifar(20)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
-    refuse_booleans(depth=depth, classes=classes)
+    classes = whole_number("classes", classes)
+    refuse_booleans(depth=depth)
     blocks, rest = divmod(depth - 2, 6)
     if blocks < 1 or rest:
         raise SettingError(
             f"depth must be 6 n + 2 with n of at least 1 (20, 32, 44, …), got {depth}."
         )
-    if classes < 1:
-        raise SettingError(f"classes must be at least 1, got {classes}.")
     network = nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(3, 16, 3, padding=1, bias=False),

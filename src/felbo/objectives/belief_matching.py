@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._numbers import refuse_booleans
-from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
-from felbo.objectives.checks import check_labels, check_prior, concentration_at
+from felbo.objectives.checks import check_labels, check_prior, check_weight, concentration_at
 from felbo.priors import Prior
 
 
@@ -37,9 +35,7 @@ class BeliefMatching(Objective):
     """
 
     def __init__(self, prior: Prior, kl_weight: float = 0.01) -> None:
-        refuse_booleans(kl_weight=kl_weight)
-        if not 0 <= kl_weight < float("inf"):
-            raise SettingError(f"kl_weight must be a number ≥ 0, got {kl_weight}.")
+        check_weight("kl_weight", kl_weight)
         self.prior = prior
         self.kl_weight = kl_weight
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from felbo.errors import SettingError
-from felbo.measurement import Batch, Elsewhere, MeasurementSet, as_measurement_set
+from felbo.measurement import Batch, Elsewhere, MeasurementLike, MeasurementSet, as_measurement_set
 from felbo.objectives.checks import check_weight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
+    pass
 
 # Weights of the KL at points elsewhere and on the batch; docs/elsewhere.md says what they cost.
 STRENGTH = 0.03
@@ -21,7 +19,7 @@ DATA_STRENGTH = 0.001
 def everywhere_sets(
     strength: float,
     data_strength: float,
-    measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+    measurement: MeasurementLike | None = None,
 ) -> list[tuple[MeasurementSet, float]]:
     """Return the measurement sets of :meth:`FunctionSpaceELBO.everywhere` with their weights.
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._numbers import refuse_booleans
-from felbo.errors import SettingError
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier, unwrap
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
-from felbo.objectives.checks import check_labels
+from felbo.objectives.checks import check_count, check_labels
 
 
 class Evidential(Objective):
@@ -30,7 +26,7 @@ class Evidential(Objective):
 
     Args:
         annealing_steps: calls in training, one for each batch, over which λ reaches 1; the paper
-            takes ten epochs, that is ``10 * len(loader)``.
+            takes ten epochs, that is ``10 * len(loader)``. With 1, λ is 1 from the second call on.
 
     Attributes:
         step: calls on a model in training mode so far. Set it when training is resumed without a
@@ -47,12 +43,7 @@ class Evidential(Objective):
     """
 
     def __init__(self, annealing_steps: int) -> None:
-        refuse_booleans(annealing_steps=annealing_steps)
-        if not 1 <= annealing_steps < math.inf:
-            raise SettingError(
-                f"annealing_steps must be at least 1 and finite, got {annealing_steps}; "
-                "with 1, λ is 1 from the second step on."
-            )
+        check_count("annealing_steps", annealing_steps)
         self.annealing_steps = annealing_steps
         self.step = 0
 

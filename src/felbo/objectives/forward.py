@@ -1,4 +1,4 @@
-"""Forward pass of batch and measurement points with the same draws."""
+"""Forward pass of batch and measurement points with the same draws, and the draws of a KL term."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from felbo import dirichlet
 from felbo.errors import InputTypeError, ShapeError
 from felbo.inputs import Inputs, batch_size, concatenate, map_tensors
 from felbo.models import StochasticClassifier, unwrap
+
+# Lower bound of probabilities, effective only without smoothing: a logit more than 230 below the
+# largest counts as 230 below it.
+SMALLEST = 1e-100
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -81,6 +86,11 @@ def forward_points(model: StochasticClassifier, points: Inputs, num_samples: int
     finally:
         for norm in norms:
             norm.train()
+
+
+def smoothed_draws(logits: Tensor, smoothing: float) -> Tensor:
+    """Return the draws of a KL term, ``f = (1 − γ) softmax(logits) + γ / K``, in float64."""
+    return dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
 
 
 def checked(logits: Tensor, items: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -11,7 +11,13 @@ from torch import Tensor
 from felbo import dirichlet, fused
 from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
-from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
+from felbo.measurement import (
+    Comparison,
+    MeasurementLike,
+    MeasurementSet,
+    as_measurement_set,
+    points_of,
+)
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
@@ -26,19 +32,13 @@ from felbo.objectives.checks import (
 )
 from felbo.objectives.class_weights import ClassWeights, as_class_weights
 from felbo.objectives.everywhere import DATA_STRENGTH, STRENGTH, everywhere_sets
-from felbo.objectives.forward import forward_once, forward_points
+from felbo.objectives.forward import forward_once, forward_points, smoothed_draws
 from felbo.objectives.likelihood import expected_nll
 from felbo.objectives.member_parallel import is_sharded, loss_over_members
 from felbo.priors import Prior
 
 Gradient = Literal["partial", "total"]
 Implementation = Literal["auto", "plain", "fused"]
-# A function from the batch to points can be used as a measurement set.
-Measurement = MeasurementSet | Callable[[Tensor], Tensor]
-
-# Lower bound of probabilities, effective only without smoothing: a logit more than 230 below the
-# largest counts as 230 below it.
-SMALLEST = 1e-100
 
 
 def function_space_kl(
@@ -67,7 +67,7 @@ def function_space_kl(
     Returns:
         ``[S]`` in the precision of the logits (float32 for lower), differentiable in them.
     """
-    f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=SMALLEST)
+    f = smoothed_draws(logits, smoothing)
     total = gradient == "total"
     fit = dirichlet.fit(f, max_precision=max_precision, differentiable=total, validate=False)
     alpha = fit.concentration  # constant for autograd unless gradient="total"
@@ -128,7 +128,7 @@ class FunctionSpaceELBO(Objective):
         self,
         prior: Prior,
         num_data: int,
-        measurement: Measurement | Sequence[Term] | None = None,
+        measurement: MeasurementLike | Sequence[Term] | None = None,
         kl_weight: float | Literal["batch"] = "batch",
         gradient: Gradient = "partial",
         num_samples: int | None = None,
@@ -165,7 +165,7 @@ class FunctionSpaceELBO(Objective):
         num_data: int,
         strength: float = STRENGTH,
         data_strength: float = DATA_STRENGTH,
-        measurement: MeasurementSet | Callable[[Tensor], Tensor] | None = None,
+        measurement: MeasurementLike | None = None,
         **options: Any,
     ) -> Self:
         """Build the recommended objective: a weak prior on the data, a strong one elsewhere.
@@ -195,7 +195,7 @@ class FunctionSpaceELBO(Objective):
         points = [points_of(t.measurement, x, self._comparison(model, t)) for t in self.terms]
         with_batch = [term.measurement.includes_batch for term in self.terms]
         if self.gradient == "partial" and is_sharded(model):
-            return loss_over_members(self, model, x, y, points, SMALLEST)
+            return loss_over_members(self, model, x, y, points)
         # One pass, so that each draw is the same function in the NLL and in every KL.
         batch, measured = forward_once(model, x, points, with_batch, self.num_samples)
         weight = self.weight_of_kl(batch)
@@ -279,7 +279,7 @@ class FunctionSpaceELBO(Objective):
         return weight
 
 
-def _as_terms(measurement: Measurement | Sequence[Term] | None) -> tuple[Term, ...]:
+def _as_terms(measurement: MeasurementLike | Sequence[Term] | None) -> tuple[Term, ...]:
     """Convert the argument ``measurement`` to a tuple of terms."""
     if not isinstance(measurement, Sequence):
         return (Term(as_measurement_set(measurement)),)

@@ -22,7 +22,7 @@ from felbo.distributed import ShardedEnsemble
 from felbo.inputs import Inputs
 from felbo.models import StochasticClassifier, unwrap
 from felbo.objectives.base import Loss
-from felbo.objectives.forward import forward_once
+from felbo.objectives.forward import forward_once, smoothed_draws
 from felbo.objectives.likelihood import expected_nll
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def loss_over_members(
     x: Inputs,
     y: Tensor,
     points: Sequence[Inputs | None],
-    smallest: float,
 ) -> Loss:
     """Return the loss of an ensemble whose members are divided among processes.
 
@@ -50,14 +49,13 @@ def loss_over_members(
         x: inputs ``[B, ...]``.
         y: labels ``[B]``.
         points: of each term, beside the batch.
-        smallest: lower bound of f.
     """
     shard = unwrap(model)
     assert isinstance(shard, ShardedEnsemble)
     with_batch = [term.measurement.includes_batch for term in objective.terms]
     with shard.own_draws():
         batch, measured = forward_once(model, x, points, with_batch, objective.num_samples)
-    own = [means_over_draws(logits, objective.smoothing, smallest) for logits, _ in measured]
+    own = [means_over_draws(logits, objective.smoothing) for logits, _ in measured]
     nll, *means = shard.average(
         [expected_nll(batch, y, objective.class_weights), *own],
         [x, *(part for part in points if part is not None)],
@@ -72,15 +70,14 @@ def loss_over_members(
     return Loss(torch.add(nll, kl, alpha=objective.weight_of_kl(batch)), nll, kl)
 
 
-def means_over_draws(logits: Tensor, smoothing: float, smallest: float) -> Tensor:
+def means_over_draws(logits: Tensor, smoothing: float) -> Tensor:
     """Return the means of f and of log f over the draws, ``[2, S, K]`` in float64.
 
     Args:
         logits: draws ``[M, S, K]``.
         smoothing: γ of ``f = (1 − γ) softmax + γ / K``.
-        smallest: lower bound of f.
     """
-    f = dirichlet.smooth(logits.double().softmax(-1), smoothing).clamp(min=smallest)
+    f = smoothed_draws(logits, smoothing)
     return torch.stack([f.mean(0), f.log().mean(0)])
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from felbo.errors import SettingError
 from felbo.inputs import Inputs
-from felbo.measurement import Comparison, MeasurementSet, as_measurement_set, points_of
+from felbo.measurement import Comparison, MeasurementLike, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import check_model, check_weight
@@ -23,7 +21,7 @@ class OutlierExposure(Objective):
 
     (Hendrycks, Mazeika and Dietterich, 2019, "Deep Anomaly Detection with Outlier Exposure"). For
     one draw and a uniform prior the function-space KL has K times the gradient of the second term;
-    with several draws, the KL also wants them to differ as the prior does.
+    with several draws, the KL also favours draws that differ as those of the prior do.
 
     In the :class:`Loss`, ``kl`` is the second term without its weight.
 
@@ -42,7 +40,7 @@ class OutlierExposure(Objective):
 
     def __init__(
         self,
-        points: MeasurementSet | Callable[[Tensor], Tensor],
+        points: MeasurementLike,
         weight: float = 0.5,
         num_samples: int | None = None,
     ) -> None:

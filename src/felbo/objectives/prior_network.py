@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.inputs import Inputs, batch_size, concatenate
-from felbo.measurement import MeasurementSet, as_measurement_set, points_of
+from felbo.measurement import MeasurementLike, as_measurement_set, points_of
 from felbo.models import StochasticClassifier
 from felbo.models.concentration import concentration_of
 from felbo.objectives.base import Loss, Objective
-from felbo.objectives.checks import check_labels
+from felbo.objectives.checks import check_choice, check_labels, check_smoothing, check_weight
 
 Direction = Literal["reverse", "forward"]
 
@@ -53,28 +52,27 @@ class PriorNetwork(Objective):
 
     def __init__(
         self,
-        ood: MeasurementSet,
+        ood: MeasurementLike,
         direction: Direction = "reverse",
         precision: float = 100.0,
         smoothing: float = 0.1,
         ood_weight: float = 1.0,
     ) -> None:
-        if direction not in ("reverse", "forward"):
-            raise SettingError(f"direction must be 'reverse' or 'forward', got {direction!r}.")
-        refuse_booleans(precision=precision, smoothing=smoothing, ood_weight=ood_weight)
-        if not 0 < precision < float("inf"):
-            raise SettingError(f"precision must be positive and finite, got {precision}.")
-        if not 0 < smoothing < 1:
-            raise SettingError(f"smoothing must lie in (0, 1), got {smoothing}.")
-        if not 0 <= ood_weight < float("inf"):
-            raise SettingError(f"ood_weight must be a number ≥ 0, got {ood_weight}.")
-        ood = as_measurement_set(ood)
-        if ood.includes_batch:
+        check_choice("direction", direction, ("reverse", "forward"))
+        check_weight("precision", precision)
+        check_smoothing(smoothing)
+        if not (precision and smoothing):
+            raise SettingError(
+                f"precision and smoothing must be positive, got {precision} and {smoothing}: the "
+                "target at labelled inputs would not be a Dirichlet."
+            )
+        check_weight("ood_weight", ood_weight)
+        self.ood = as_measurement_set(ood)
+        if self.ood.includes_batch:
             raise SettingError(
                 "ood includes the training batch, which cannot be out of distribution at the same "
                 "time; remove Batch() from it."
             )
-        self.ood = ood
         self.direction: Direction = direction
         self.precision = precision
         self.smoothing = smoothing

@@ -8,27 +8,29 @@ from felbo.paper.published import published
 from felbo.paper.results import Summary
 from felbo.paper.study import Claim
 
+SEVERITIES = (3, 4, 5)
+
 
 def ordered_as_published(
     summaries: Sequence[Summary],
     pairs: Sequence[tuple[str, str]],
     experiment: str,
-    shifts: Sequence[float] = (3, 4, 5),
 ) -> list[Claim]:
     """Check for pairs of models that the one with the better published log-likelihood has it too.
+
+    Severities 3, 4 and 5 are compared.
 
     Args:
         summaries: the measured numbers.
         pairs: names of two models; a pair that was not measured or not published is left out.
         experiment: of the paper.
-        shifts: at which to look.
     """
     metric = "log_likelihood"
     paper = {(p.model, p.shift): p.mean for p in published(experiment) if p.metric == metric}
     value = {(s.model, s.shift): s.mean for s in summaries if s.metric == metric}
     found = []
     for pair in pairs:
-        at = [s for s in shifts if all((m, s) in paper and (m, s) in value for m in pair)]
+        at = [s for s in SEVERITIES if all((m, s) in paper and (m, s) in value for m in pair)]
         for better, worse in (pair, pair[::-1]):
             where = [s for s in at if paper[better, s] > paper[worse, s]]
             if where:

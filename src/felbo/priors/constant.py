@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import whole_number
 from felbo.errors import DataError, ShapeError
 from felbo.inputs import Inputs, tensors
 
@@ -61,7 +61,7 @@ class UniformPrior(DirichletPrior):
     """
 
     def __init__(self, num_classes: int) -> None:
-        refuse_booleans(num_classes=num_classes)
+        num_classes = whole_number("num_classes", num_classes)
         if num_classes < 2:
             raise DataError(f"A classifier needs at least 2 classes, got {num_classes}.")
         super().__init__(torch.ones(num_classes))

@@ -1,4 +1,4 @@
-"""Prior that is the Dirichlet predicted by a trained model, such as the model of yesterday."""
+"""Prior that is the Dirichlet predicted by a trained model, such as that of an earlier task."""
 
 from __future__ import annotations
 

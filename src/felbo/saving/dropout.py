@@ -1,4 +1,4 @@
-"""Where a model of MC Dropout drops, and how to have it drop there again."""
+"""Describe the dropout of an MC Dropout model as JSON, and build it again."""
 
 from __future__ import annotations
 

@@ -172,9 +172,9 @@ def _onnx_file(program: Any) -> bytes:
 
 @contextmanager
 def _without_remarks(name: str) -> Iterator[None]:
-    """Context manager: keep warnings of a package to itself, such as of others it could use.
+    """Context manager: suppress warnings and log messages below errors of a package.
 
-    What an export is worth is seen by comparing the file with the model.
+    Whether the export is correct is checked afterwards, by comparing the file with the model.
     """
     logger = logging.getLogger(name)
     level = logger.level

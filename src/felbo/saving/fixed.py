@@ -31,7 +31,7 @@ from felbo.saving.dropout import inserted
 
 
 class FixedDraws(nn.Module):
-    """Networks that were drawn: ``[B, ...]`` to logits ``[M, B, K]``."""
+    """M networks drawn once: ``[B, ...]`` to logits ``[M, B, K]``."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class FixedDraws(nn.Module):
 
 
 class _Recorder:
-    """Gives the random tensors of one run again, in the same order, in every later run.
+    """Record the random tensors of one run, and replay them in the same order in later runs.
 
     Args:
         draw: forward of dropout, or of the factors of a rank-1 layer.

@@ -62,9 +62,7 @@ def save(model: nn.Module | FunctionSpaceClassifier, path: str | PathLike[str]) 
     return target
 
 
-def load(
-    path: str | PathLike[str], *, network: Networks | None = None
-) -> StochasticClassifier | FunctionSpaceClassifier | Any:
+def load(path: str | PathLike[str], *, network: Networks | None = None) -> Any:
     """Load what :func:`save` wrote, on the CPU; no code in the file is run.
 
     Args:
@@ -74,7 +72,7 @@ def load(
             different networks, a list of them.
 
     Returns:
-        The stochastic classifier or the :class:`felbo.FunctionSpaceClassifier`.
+        The :class:`felbo.StochasticClassifier` or :class:`felbo.FunctionSpaceClassifier`.
 
     Raises:
         SavedFileError: if the file is damaged, from a newer felbo, or needs ``network``.

@@ -1,4 +1,4 @@
-"""What the preprocessing of a table has learnt, as JSON, and the preprocessing made from it.
+"""Describe a fitted table encoder as JSON, and build it again.
 
 The transformers of scikit-learn are never pickled. They are fitted again, to a few rows that are
 made so that they learn the same: this needs nothing but their public behaviour.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from felbo._numbers import refuse_booleans
-from felbo.errors import DataError, SettingError, ShapeError
+from felbo._numbers import whole_number
+from felbo.errors import DataError, ShapeError
 from felbo.inputs import Inputs, batch_size, map_tensors, tensors
 
 
@@ -33,11 +33,8 @@ class TensorBatches:
         generator: torch.Generator | None = None,
     ) -> None:
         self.size = _checked_size(x, y)
-        refuse_booleans(batch_size=batch_size)
-        if batch_size is not None and batch_size < 1:
-            raise SettingError(f"batch_size must be at least 1, got {batch_size}.")
         self.x, self.y = map_tensors(Tensor.detach, x), y
-        self.batch_size = batch_size
+        self.batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
         self.generator = generator
 
     def __len__(self) -> int:

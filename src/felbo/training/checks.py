@@ -1,4 +1,4 @@
-"""Refuse what a training would stumble over, before a weight moves."""
+"""Validate settings, model and data of a training before the first optimiser step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from felbo._numbers import refuse_booleans
+from felbo._numbers import refuse_booleans, whole_number
 from felbo.errors import DataError, SettingError, StateError
 from felbo.inputs import Inputs, batch_size
 from felbo.models import StochasticClassifier
@@ -34,13 +34,11 @@ def check_settings(
     monitor: str,
 ) -> None:
     """Raise for settings of a training that are out of range or contradict each other."""
-    refuse_booleans(epochs=epochs, accumulate=accumulate, patience=patience, clip_norm=clip_norm)
+    refuse_booleans(clip_norm=clip_norm)
     check_choice("monitor", monitor, ("nll", "loss", "accuracy"))
     for name, value in {"epochs": epochs, "accumulate": accumulate, "patience": patience}.items():
-        if value is not None and value < 1:
-            raise SettingError(f"{name} must be at least 1, got {value}.")
-        if value is not None and value != value // 1:
-            raise SettingError(f"{name} must be a whole number, got {value}.")
+        if value is not None:
+            whole_number(name, value)
     if clip_norm is not None and not 0.0 < clip_norm < math.inf:
         raise SettingError(f"clip_norm must be positive and finite, got {clip_norm}.")
     if patience is not None and not validated:
@@ -101,15 +99,15 @@ def check_last_batch(model: StochasticClassifier, objective: Objective, batches:
 def first_forward(
     model: StochasticClassifier, batches: Batches, validation_labels: Tensor | None = None
 ) -> Iterator[Callable[[Inputs], None]]:
-    """Give a function to call with the inputs of each step between forward and backward pass.
+    """Context manager: yield a check to call after the forward pass of each step, with its inputs.
 
-    In the first step it looks at what the forward pass has shown, before any weight moves, and
-    raises if a later step would be refused: for labels of tensors that are out of range, and for a
+    In the first step, before any weight is updated, it compares the data with that pass and raises
+    if a later step would be refused: for labels of tensors that are out of range, and for a
     last batch of one item under batch normalisation.
 
     Args:
-        model: what is trained, in training mode.
-        batches: what an epoch iterates over. The labels of a ``DataLoader`` are not known yet.
+        model: the model being trained, in training mode.
+        batches: the batches of an epoch. The labels of a ``DataLoader`` are not known yet.
         validation_labels: ``[N]``, if they are known.
     """
     seen = _Seen()
@@ -142,7 +140,7 @@ def first_forward(
 
 
 class _Seen:
-    """What hooks have seen in a forward pass.
+    """Number of classes and batch-normalisation inputs of a forward pass, recorded by hooks.
 
     Attributes:
         classes: K; 0 if the model was not called.

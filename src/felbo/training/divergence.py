@@ -1,4 +1,4 @@
-"""Losses, gradients and weights that are not finite: what is said, and which weights are kept."""
+"""Non-finite losses, gradients and weights: error messages, and a copy of finite weights."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SMALLER_STEPS = "try a smaller learning rate, or clip gradients with clip_norm"
 
 
 class LastGoodWeights:
-    """A copy of weights and statistics that were finite, some steps old at most.
+    """A recent copy of finite weights and running statistics, to restore after divergence.
 
     A gradient that is not finite is found one step late, by the loss after it: checking every
     gradient would cost more than copying the weights now and then.
 
     Args:
-        model: what is trained.
+        model: the model being trained.
         step: number of its steps so far.
     """
 

@@ -28,7 +28,7 @@ from felbo.training.step import Step
 
 @dataclass
 class Loop:
-    """The parts of a training, and how they work together."""
+    """Run the epochs of a training from its parts."""
 
     model: nn.Module
     batches: Batches
@@ -72,7 +72,7 @@ class Loop:
         return len(self.state.history) >= self.epochs or self.state.stopping.exhausted
 
     def _step(self, check: Callable[[Inputs], None]) -> Step:
-        """Return what takes a step, in one process or in several."""
+        """Return the step function, for one process or for several."""
         closure = needs_closure(self.schedule.optimizer)
         parts = (self.engine, self.state.objective, check, self.clip_norm, closure)
         return Step(*parts) if self.processes.count == 1 else SharedStep(*parts, self.processes)
@@ -146,7 +146,7 @@ class Loop:
         return Epoch(len(self.state.history), total, nll, kl, self.state.rate, scores, is_best)
 
     def _rescue(self, error: DivergedError, good: LastGoodWeights) -> None:
-        """Say at which step it was, and put finite weights back."""
+        """Add the step to the error, and restore finite weights."""
         error.step = self.state.steps
         put_back = good.put_back()
         if self.state.stopping.keeps_best:

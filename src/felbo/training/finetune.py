@@ -12,6 +12,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset
 
+from felbo._numbers import whole_number
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, batch_size, map_tensors, split_labels
 from felbo.models import MAP, StochasticClassifier
@@ -21,7 +22,7 @@ from felbo.objectives import FunctionSpaceELBO, LossFunction, Objective
 from felbo.priors import UniformPrior
 from felbo.random import torch_seed
 from felbo.training.fit import fit
-from felbo.training.optimizers import MakeOptimizer
+from felbo.training.optimizers import MakeOptimizer, check_learning_rate
 from felbo.training.sources import Data, num_items
 
 if TYPE_CHECKING:
@@ -72,8 +73,10 @@ def finetune(
         batch_size: B for tensors and a ``Dataset``, 128 unless given; a ``DataLoader`` has its own.
         learning_rate: highest rate of the default optimiser, which is SGD with momentum (``None``:
             0.01) for networks with normalisation layers and Adam (``None``: 0.003) for others. The
-            rate rises to it in the first quarter of the steps and falls in the rest.
-        optimizer: builds another optimiser from the parameters, with a constant learning rate.
+            rate rises to it in the first quarter of the steps and falls in the rest. An optimiser
+            class has it all the time.
+        optimizer: builds another optimiser from the parameters, with a constant learning rate; or
+            is its class.
         augment: data augmentation, applied to the inputs of each batch, such as random crops.
         seed: of the shuffle and of the draws.
         fabric: device, precision and strategy; ``None`` takes the best single device.
@@ -93,7 +96,9 @@ def finetune(
     """
     _check(network, data, layers)
     tuned = deep_copy(network) if isinstance(network, StochasticClassifier) else model(network)
-    if not isinstance(data, DataLoader) and batch_size is None:
+    if batch_size is not None:
+        batch_size = whole_number("batch_size", batch_size)
+    elif not isinstance(data, DataLoader):
         batch_size = BATCH_SIZE
     steps = _steps_per_epoch(data, batch_size)
     if epochs is None:
@@ -107,13 +112,16 @@ def finetune(
             parameter.requires_grad_(parameter in last)
     rises_and_falls = optimizer is None and steps is not None
     if optimizer is None:
-        optimizer = partial(_default_optimizer(tuned), rate=learning_rate)
+        if learning_rate is not None:
+            check_learning_rate(learning_rate)
+        optimizer, learning_rate = partial(_default_optimizer(tuned), rate=learning_rate), None
     fit(
         tuned,
         objective,
         data,
         epochs=epochs,
         batch_size=batch_size,
+        learning_rate=learning_rate,
         optimizer=optimizer,
         scheduler=partial(one_cycle, steps=epochs * (steps or 1)) if rises_and_falls else None,
         scheduler_step="step",

@@ -74,7 +74,7 @@ def train(
 ) -> Training:
     """Train a model in place, and yield after every epoch.
 
-    The iterator under :func:`felbo.fit`, with the same arguments, for a loop of one's own: log,
+    The iterator under :func:`felbo.fit`, with the same arguments, for a custom loop: log,
     save and stop in plain Python. In the body of the loop the model is in evaluation mode, and
     random numbers drawn there do not change a training with a ``seed``. ``break`` ends the
     training; with ``patience`` the model then has its best weights, as after an error. (An iterator

@@ -39,10 +39,8 @@ def make_optimizer(
         ValueError: if the optimiser holds no parameter of the model, or if a learning rate is given
             beside an optimiser that has its own.
     """
-    refuse_booleans(learning_rate=learning_rate)
     rate = LEARNING_RATE if learning_rate is None else learning_rate
-    if not 0.0 <= rate < math.inf:
-        raise SettingError(f"learning_rate must be a number ≥ 0, got {rate}.")
+    check_learning_rate(rate)
     if given is None:
         # The fused kernel, on devices that support it.
         fused = {p.device.type for p in model.parameters()} <= {"cpu", "cuda"}
@@ -64,6 +62,13 @@ def make_optimizer(
         )
     _check_parameters(made, model)
     return made
+
+
+def check_learning_rate(rate: float) -> None:
+    """Raise unless a learning rate is a finite number of at least 0."""
+    refuse_booleans(learning_rate=rate)
+    if not 0.0 <= rate < math.inf:
+        raise SettingError(f"learning_rate must be a number ≥ 0, got {rate}.")
 
 
 def _check_parameters(optimizer: Optimizer, model: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Everything that a training changes, taken from it and given back; saved as it goes."""
+"""State of a training: capture and restore it, and save checkpoints while it runs."""
 
 from __future__ import annotations
 

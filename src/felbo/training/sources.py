@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 
+from felbo._numbers import whole_number
 from felbo.errors import InputTypeError, SettingError
 from felbo.inputs import Inputs, as_inputs, as_labels, map_tensors, split_labels, tensors
 from felbo.training.batches import TensorBatches
@@ -153,16 +154,16 @@ def check_data(data: Any, name: str) -> None:
         )
 
 
-def _batch_size(given: BatchSize, items: int | None) -> int:
+def _batch_size(given: BatchSize | str, items: int | None) -> int:
     """Return the number of items per batch."""
-    if isinstance(given, int) and not isinstance(given, bool):
-        if given < 1:
-            raise SettingError(f"batch_size must be at least 1, got {given}.")
-        return given
+    if given is None:
+        if items is None:
+            raise SettingError(
+                "batch_size=None takes all data in one step: a stream has no such size."
+            )
+        return max(items, 1)
     if given == "auto":
         return LARGEST if items is None else default_batch_size(items)
-    if given is not None:
+    if isinstance(given, str):
         raise InputTypeError(f"batch_size must be a number, 'auto' or None, got {given!r}.")
-    if items is None:
-        raise SettingError("batch_size=None takes all data in one step: a stream has no such size.")
-    return max(items, 1)
+    return whole_number("batch_size", given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from felbo._numbers import refuse_booleans
 from felbo.errors import DataError, SettingError
 from felbo.evaluation import detection, predict, score
 from felbo.inputs import Inputs, as_inputs, as_labels, batch_size, map_tensors
-from felbo.measurement import Elsewhere, MeasurementSet
+from felbo.measurement import Elsewhere, MeasurementLike
 from felbo.models import StochasticClassifier
 from felbo.objectives import FunctionSpaceELBO, NegativeLogLikelihood, Objective
 from felbo.objectives.everywhere import DATA_STRENGTH
@@ -83,7 +84,7 @@ def choose_strength(
     *,
     strengths: Sequence[float] = STRENGTHS,
     data_strength: float = DATA_STRENGTH,
-    measurement: MeasurementSet | None = None,
+    measurement: MeasurementLike | None = None,
     prior: Prior | None = None,
     validation: float | tuple[Any, Any] = 0.2,
     max_nats: float = 0.02,
@@ -124,6 +125,11 @@ def choose_strength(
         [0.0, 0.01, 0.1]
     """
     refuse_booleans(validation=validation, max_nats=max_nats, max_points=max_points)
+    if math.isnan(max_nats) or math.isnan(max_points):
+        raise SettingError(
+            f"max_nats={max_nats} and max_points={max_points} limit the loss, but no loss is above "
+            "NaN: pass numbers, or math.inf for no limit."
+        )
     if not strengths or min(strengths) <= 0:
         raise SettingError(f"strengths must all be positive, and at least one; got {strengths}.")
     with torch_seed(seed):

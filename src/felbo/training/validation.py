@@ -76,7 +76,7 @@ class Validation:
 
     @torch.no_grad()
     def __call__(self) -> ValidationScores:
-        """Return the scores of the model as it is."""
+        """Return the scores of the model with its current weights."""
         sums, items = [], 0
         with torch_seed(self.seed), scoring(self.model, self.objective):
             for x, y in labelled_batches(self.data, self.batch_size, self.model):
@@ -106,7 +106,7 @@ class Validation:
 
 @contextmanager
 def scoring(model: nn.Module, objective: Objective) -> Iterator[None]:
-    """Context manager: an objective that can be evaluated, and is as before afterwards."""
+    """Context manager: set up an objective for evaluation, and restore its state afterwards."""
     with state_kept(objective):
         for part in find_objectives(objective):
             if part.num_samples is not None:

@@ -40,23 +40,23 @@ def drop_shading(drops: Tensor) -> Tensor:
     return light / light.amax((1, 2, 3), keepdim=True).clamp(min=1.0)
 
 
-def edges(x: Tensor, low: float = LOW, high: float = HIGH) -> Tensor:
+def edges(x: Tensor) -> Tensor:
     """Canny edges of x [N, 1, H, W]: bool, same shape.
 
     Sobel gradients with magnitude |∂x| + |∂y|, non-maximum suppression and hysteresis: a pixel is
-    an edge if its gradient is the largest across the edge and exceeds `low`, and it is connected to
-    one that exceeds `high`.
+    an edge if its gradient is the largest across the edge and exceeds LOW, and it is connected to
+    one that exceeds HIGH.
     """
     from scipy.ndimage import binary_propagation  # lazy: a fifth of the import time of torch
 
     sobel = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     across, down = correlate(x, sobel, "replicate"), correlate(x, sobel.T, "replicate")
     size = across.abs() + down.abs()
-    weak = _is_largest_across(size, across, down) & (size > low)
+    weak = _is_largest_across(size, across, down) & (size > LOW)
     # Images must not be connected: the structuring element has no neighbours along the batch.
     neighbours = torch.zeros(3, 1, 3, 3, dtype=torch.bool)
     neighbours[1] = True
-    found = binary_propagation((weak & (size > high)).numpy(), neighbours.numpy(), weak.numpy())
+    found = binary_propagation((weak & (size > HIGH)).numpy(), neighbours.numpy(), weak.numpy())
     return torch.from_numpy(found)
 
 
