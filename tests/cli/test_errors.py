@@ -60,6 +60,19 @@ def test_a_folder_that_cannot_be_written_is_one_message(command, tmp_path):
     assert isinstance(result.exception, SystemExit)
 
 
+def test_what_the_system_refuses_is_no_defect(monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device", "results/table.csv")
+
+    monkeypatch.setattr("felbo.paper.reproduce", fail)
+    result = CliRunner().invoke(app, ["reproduce", "digits"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("[Errno 28] No space left on device: 'results/table.csv'")
+    assert isinstance(
+        CliRunner().invoke(app, ["--debug", "reproduce", "digits"]).exception, OSError
+    )
+
+
 def test_a_defect_shows_its_traceback_when_asked_for(monkeypatch):
     def fail(*_, **__):
         raise ValueError("a defect")

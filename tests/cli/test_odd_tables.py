@@ -118,6 +118,37 @@ def test_missing_values_are_mentioned(run, tmp_path):
     assert "'colour'" not in result.output  # it was missing in training too
 
 
+def test_an_evaluation_tells_of_values_that_the_training_did_not_have(run, tmp_path):
+    frame = table().assign(colour="violet")
+    frame.loc[:1, "a"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    result = felbo("evaluate", run, tmp_path / "t.csv", "--name", "violet")
+    assert (
+        "'colour': 120 rows hold values that were not there in training ('violet')" in result.stderr
+    )
+    assert "'a': 2 rows have no value and count as the median" in result.stderr
+
+
+def test_a_column_that_is_kept_twice_is_there_once(run, tmp_path):
+    table(4).to_csv(tmp_path / "new.csv", index=False)
+    options = ["--keep", "kind", "--keep", "kind", "--out", tmp_path / "p.csv"]
+    assert felbo("predict", run, tmp_path / "new.csv", *options).exit_code == 0
+    assert pd.read_csv(tmp_path / "p.csv").columns.tolist().count("kind") == 1
+
+
+def test_a_set_from_elsewhere_needs_a_name(run, tmp_path):
+    table().to_csv(tmp_path / "t.csv", index=False)
+    result = felbo("evaluate", run, tmp_path / "t.csv", "--ood", f"={tmp_path / 't.csv'}")
+    assert result.exit_code == 1
+    assert "Every set needs a name of its own" in result.stderr
+
+
+def test_of_many_columns_a_message_lists_some(run, tmp_path):
+    (tmp_path / "new.csv").write_text(",".join(f"c{i}" for i in range(2000)) + "\n")
+    result = felbo("predict", run, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert result.stderr.strip().endswith("'c28', 'c29' ….")
+
+
 def test_kept_columns_are_copied_as_they_are(tmp_path):
     frame = table().assign(number=123456789012 + np.arange(120))
     run = trained(tmp_path, frame)

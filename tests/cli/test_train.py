@@ -73,6 +73,10 @@ def test_settings_come_from_a_file_and_flags_override_it(tmp_path):
         ("[train]\nepoch = 3", "'epoch', which `felbo train` does not have"),
         ("[predict]\nepochs = 3", "no table [train]"),
         ("[train", "is no TOML file"),
+        ("[train]\nepochs = true", "'epochs' is neither true nor false, got True"),
+        ('[train]\nearly-stopping = "no"', "'early_stopping' is true or false, got 'no'"),
+        ("[train]\nbatch-size = 1\nbatch_size = 2", "sets an option twice"),
+        ("[train]\nsource = 'x'\nseed = 4294967296", "less than or equal to 4294967295"),
     ],
 )
 def test_settings_that_cannot_be_read_are_refused(content, words, tmp_path):
@@ -234,7 +238,7 @@ def test_decimal_commas_are_noticed_and_read(tmp_path):
     given = ["train", tmp_path / "data.csv", "--target", "kind", "--separator", ";", *FAST]
     refused = felbo(*given, "--out", tmp_path / "run")
     assert refused.exit_code == 1
-    assert "'a', 'b', 'c' seem to hold numbers with a decimal comma" in refused.stderr
+    assert "'a', 'b', 'c' seem to hold numbers such as" in refused.stderr
     assert felbo(*given, "--decimal", ",", "--out", tmp_path / "run").exit_code == 0
     (tmp_path / "points").mkdir()
     points = library.load(trained(tmp_path / "points") / "model.safetensors")

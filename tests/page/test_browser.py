@@ -33,7 +33,10 @@ def address(tmp_path_factory):
     return (folder / "report.html").as_uri()
 
 
-@pytest.fixture(params=[390, 820, 1280])
+WIDTHS = [390, 820, 1280]
+
+
+@pytest.fixture(params=WIDTHS)
 def opened(request, browser, address):
     """The page at one width, with everything that went wrong."""
     context = browser.new_context(viewport={"width": request.param, "height": 900}, offline=True)
@@ -74,3 +77,29 @@ def test_the_page(opened):
     assert light[0] != dark[0]
     assert light[1] != dark[1]
     assert wrong == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_long_names_leave_room_for_the_charts(width, browser, tmp_path):
+    names = [f"the class of all things number {place}" for place in range(20)]
+    stored(tmp_path, name="a set of rows from a place far away", classes=names)
+    write_report(tmp_path, tmp_path / "report.html")
+    tab = browser.new_page(viewport={"width": width, "height": 900})
+    tab.goto((tmp_path / "report.html").as_uri())
+    tab.wait_for_selector("#chart-training .main-svg", timeout=120_000)
+
+    def box(selector):
+        return tab.locator(selector).first.bounding_box()
+
+    for name in ("risk", "confidence", "epistemic", "training"):
+        legend, area = box(f"#chart-{name} .legend"), box(f"#chart-{name} .nsewdrag")
+        assert legend["y"] + legend["height"] <= area["y"] + 1, name
+    matrix = box("#chart-confusion .nsewdrag")
+    assert min(matrix["width"], matrix["height"]) > 200
+    named = box("#chart-confusion .yaxislayer-above")
+    assert box("#chart-confusion .ytitle")["x"] < named["x"]
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    table = "document.querySelectorAll('.card .wide')"
+    hidden = f"[...{table}].map(each => each.scrollWidth - each.clientWidth)"
+    assert max(tab.evaluate(hidden)) <= 1
+    tab.close()

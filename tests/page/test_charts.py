@@ -24,6 +24,17 @@ def test_the_confusion_matrix_counts_every_item(made):
     assert np.allclose(np.array(drawn["confusion"]["data"][0]["z"]).sum(1), 1, atol=1e-4)
 
 
+def test_names_of_classes_leave_room_for_the_matrix(tmp_path):
+    names = [f"{place:02d} is the number of a class" for place in range(40)]
+    drawn = charts(*stored(tmp_path, name="c", classes=names))["confusion"]
+    axis = drawn["layout"]["xaxis"]
+    assert axis["tickvals"] == list(range(0, 40, 2))  # every other one, 25 at most
+    assert axis["ticktext"][1] == "02 is t… class"
+    # Beside the mouse the names are whole.
+    assert drawn["data"][0]["customdata"][3][7] == (names[3], names[7])
+    assert drawn["height"]
+
+
 def test_histograms_are_shares_of_each_set(made):
     _, drawn = made
     for name in ("confidence", "epistemic"):

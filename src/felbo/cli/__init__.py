@@ -17,6 +17,7 @@ from felbo.training import TrainingInterrupted
 
 # Exit codes; 2 is that of wrong usage.
 FIXABLE, DEFECT, INTERRUPTED = 1, 3, 130
+HINT = "`felbo --debug …` shows where this came from."
 
 
 class _Commands(TyperGroup):
@@ -33,19 +34,19 @@ class _Commands(TyperGroup):
             # Experiments go on by themselves.
             hint = " With --resume." if ctx.invoked_subcommand == "train" else ""
             raise _refusal(f"{error}{hint}", INTERRUPTED) from error
+        except OSError as error:  # such as a full disk, or a file that may not be read
+            if ctx.params.get("debug") or isinstance(error, BrokenPipeError):
+                raise
+            raise _refusal(f"{error}. {HINT}", FIXABLE) from error
         except Exception as error:
             # Errors of usage and the end of a command have handlers of their own.
             if ctx.params.get("debug") or _is_of_the_framework(error):
                 raise
-            raise _refusal(
-                f"{type(error).__name__}: {error}\n`felbo --debug …` shows where this came from.",
-                DEFECT,
-            ) from error
+            raise _refusal(f"{type(error).__name__}: {error}\n{HINT}", DEFECT) from error
 
 
 def _is_of_the_framework(error: Exception) -> bool:
-    of_its_own = type(error).__module__.split(".")[0] in ("click", "typer")
-    return of_its_own or isinstance(error, BrokenPipeError)
+    return type(error).__module__.split(".")[0] in ("click", "typer")
 
 
 def _refusal(message: str, code: int) -> typer.Exit:

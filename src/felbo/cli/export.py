@@ -21,9 +21,9 @@ def export(
 ) -> None:
     """Write the model of a run as a graph that runs without felbo.
 
-    It maps numbers [B, D], in the order of the table's columns, or images [B, C, H, W] with values
-    0 to 255, to probabilities [B, K] and epistemic uncertainty [B]. It is compared with the
-    original before it is written.
+    It maps float64 numbers [B, D], in the order of the table's columns, or float32 images
+    [B, C, H, W] with values 0 to 255, to probabilities [B, K] and epistemic uncertainty [B]. It is
+    compared with the original before it is written.
 
     In use:
 

@@ -48,6 +48,8 @@ def _by_parameter(ctx: typer.Context, settings: dict[str, Any], path: Path) -> d
     """Return settings under the names of the command's parameters; refuse unknown ones."""
     known = {str(parameter.name) for parameter in ctx.command.params} - {"config", "help"}
     found = {name.replace("-", "_"): value for name, value in settings.items()}
+    if len(found) < len(settings):
+        raise typer.BadParameter(f"{path} sets an option twice, once with - and once with _.")
     unknown = [name for name in found if name not in known]
     if unknown:
         raise typer.BadParameter(
@@ -55,7 +57,16 @@ def _by_parameter(ctx: typer.Context, settings: dict[str, Any], path: Path) -> d
             f"have; it has {', '.join(sorted(name.replace('_', '-') for name in known))}."
         )
     kinds = {str(parameter.name): parameter for parameter in ctx.command.params}
+    for name, value in found.items():
+        # Otherwise true would be one epoch, and "no" whatever Typer takes it for.
+        if isinstance(value, bool) != _is_flag(kinds[name]):
+            expected = "true or false" if _is_flag(kinds[name]) else "neither true nor false"
+            raise typer.BadParameter(f"{path}: {name!r} is {expected}, got {value!r}.")
     return {name: _as_flags(value, kinds[name]) for name, value in found.items()}
+
+
+def _is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False))
 
 
 def _as_flags(value: Any, parameter: Any) -> Any:
@@ -83,6 +94,6 @@ def named_paths(given: list[str]) -> dict[str, str]:
     for text in given:
         name, sign, path = text.partition("=")
         found[name if sign else Path(text).stem] = path if sign else text
-    if len(found) < len(given):
+    if len(found) < len(given) or "" in found:
         raise InputError(f"Every set needs a name of its own, NAME=PATH; got {', '.join(given)}.")
     return found

@@ -95,7 +95,7 @@ def predict(
                 described,
                 source,
                 rule,
-                keep or [],
+                list(dict.fromkeys(keep or [])),
                 Form(separator, encoding, decimal),
                 lambda done: status.update(f"Predicting … {done:,} items"),
                 lambda note: print_note(note, console),

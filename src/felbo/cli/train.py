@@ -71,7 +71,7 @@ def train(
         int, typer.Option(help="Images of a folder are scaled to this many pixels.", min=9)
     ] = 32,
     limit: Annotated[int | None, typer.Option(help="Use so many images at most.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of everything random.", min=0, max=2**32 - 1)] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted run.")

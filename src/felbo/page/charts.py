@@ -19,8 +19,11 @@ Chart = dict[str, Any]
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 # Points of a curve, and bins of a histogram, that a page holds.
 POINTS, BINS = 200, 30
-# A larger confusion matrix has no numbers in its cells.
+# A larger confusion matrix has no numbers in its cells, and takes the whole width of the page.
 NUMBERED = 15
+LARGE = "34rem"
+# Classes that an axis names, and characters of each name, that leave room for the matrix.
+NAMED, SHORT = 25, 14
 
 
 def charts(run: Run, found: StoredEvaluation) -> dict[str, Chart]:
@@ -116,7 +119,6 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
     size, predicted = len(classes), found.test["probs"].argmax(-1)
     counts = np.bincount(found.labels * size + predicted, minlength=size * size)
     matrix = counts.reshape(size, size)
-    names = [escape(name) for name in classes]
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     trace = {
         "type": "heatmap",
@@ -125,16 +127,34 @@ def _confusion(found: StoredEvaluation, classes: Sequence[str]) -> Chart:
         "y": list(range(size)),
         "text": matrix.tolist(),
         "texttemplate": "%{text}" if size <= NUMBERED else "",
-        "hovertemplate": "true: %{y}<br>predicted: %{x}<br>%{text} items (%{z:.1%})<extra></extra>",
+        "hovertemplate": "true: %{customdata[0]}<br>predicted: %{customdata[1]}"
+        "<br>%{text} items (%{z:.1%})<extra></extra>",
+        "customdata": [[(escape(true), escape(other)) for other in classes] for true in classes],
         # Half transparent at most, so that the counts can be read on light and on dark pages.
         "colorscale": [[0, "rgba(0,114,178,0.04)"], [1, "rgba(0,114,178,0.55)"]],
         "showscale": False,
     }
     chart = _chart([trace], "predicted", "true")
-    ticks = {"tickvals": list(range(size)), "ticktext": names, "showgrid": False}
+    places = list(range(0, size, -(-size // NAMED)))
+    ticks = {
+        "tickvals": places,
+        "ticktext": [escape(_short(classes[place])) for place in places],
+        "showgrid": False,
+        "zeroline": False,
+    }
+    if size > NUMBERED:
+        ticks["tickfont"] = {"size": 10}
+        chart["height"] = LARGE
     chart["layout"]["xaxis"] |= ticks
-    chart["layout"]["yaxis"] |= {**ticks, "autorange": "reversed"}
+    title = {"text": "true", "standoff": 10}  # beside the names, however long they are
+    chart["layout"]["yaxis"] |= {**ticks, "title": title, "autorange": "reversed"}
     return chart
+
+
+def _short(name: str) -> str:
+    """Return a name of at most 14 characters: where it is longer, its beginning and end."""
+    half = SHORT // 2
+    return name if len(name) <= SHORT else f"{name[:half]}…{name[1 - half :]}"
 
 
 def _training(history: dict[str, list[float]]) -> Chart:

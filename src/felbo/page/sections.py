@@ -20,6 +20,11 @@ OTHERS = {
     "rms_calibration": "Calibration error, root mean square",
     "max_calibration": "Largest calibration gap",
 }
+INTERVALS = (
+    "Noise makes calibration errors larger, and resamples have more of it: with few items per bin "
+    "an interval may lie above its value. The log-likelihood is that of probabilities mixed with "
+    "0.0001 of the uniform ones."
+)
 KINDS = {
     "uncertain": ("The most uncertain", "Where the model knows least: look here first for labels."),
     "wrong": ("The most confidently wrong", "Mistakes, or labels that are."),
@@ -48,7 +53,7 @@ def more_scores(test: dict[str, Any]) -> str:
     first = next(iter(test["selective"].values()))
     head = ["score", "AURC", "AUGRC"]
     head += [f"accuracy at coverage {share}" for share in first["accuracy_at"]]
-    head += [f"coverage at {wanted} % accuracy" for wanted in first["coverage_at"]]
+    head += [f"coverage at {float(wanted):g} % accuracy" for wanted in first["coverage_at"]]
     selective = [
         [name, f"{part['aurc']:.4g}", f"{part['augrc']:.4g}"]
         + [f"{value:.2f} %" for value in part["accuracy_at"].values()]
@@ -57,6 +62,7 @@ def more_scores(test: dict[str, Any]) -> str:
     ]
     return (
         "<details><summary>More scores</summary>"
+        + f'<p class="soft">{INTERVALS}</p>'
         + table(["", "value", "95 % interval"], rows)
         + table(head, selective)
         + "</details>"

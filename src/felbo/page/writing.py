@@ -133,11 +133,17 @@ def _scores(found: StoredEvaluation) -> list[str]:
 
 
 def _figures(made: dict[str, Any], names: Sequence[str]) -> str:
-    return "".join(
-        f'<figure><h3>{CAPTIONS[name][0]}</h3><div class="chart" id="chart-{name}"></div>'
-        f"<figcaption>{CAPTIONS[name][1]}</figcaption></figure>"
-        for name in names
-        if name in made
+    return "".join(_figure(name, made[name].get("height")) for name in names if name in made)
+
+
+def _figure(name: str, height: str | None) -> str:
+    """Return a place for a chart; one with a height of its own takes the whole width."""
+    title, caption = CAPTIONS[name]
+    opening = "<figure>" if height is None else '<figure class="full">'
+    style = "" if height is None else f' style="height:{height}"'
+    return (
+        f'{opening}<h3>{title}</h3><div class="chart" id="chart-{name}"{style}></div>'
+        f"<figcaption>{caption}</figcaption></figure>"
     )
 
 

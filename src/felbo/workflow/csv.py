@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pandas as pd
 
 from felbo.workflow.compressed import opened
 from felbo.workflow.errors import InputError
+from felbo.workflow.marks import number, refuse_marks
 
 Frame = Any
 
@@ -32,7 +34,6 @@ MISSING = [
 MISSING += ["<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 # Name for what follows the last column, which no column of a file can have.
 EXTRA = "\0"
-NUMBER_WITH_COMMA = r"\s*[+-]?\d*,?\d+([eE][+-]?\d+)?\s*"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class CSV:
         path: the file, possibly compressed (.gz, .bz2, .xz, .zip).
         separator: between columns; ``None`` is a tab for .tsv files and a comma for others.
         encoding: of the text.
-        decimal: mark in numbers; ``None`` is a point, and refuses columns with a decimal comma.
+        decimal: mark in numbers; ``None`` is a point, and refuses columns of numbers with commas.
     """
 
     path: Path
@@ -126,8 +127,7 @@ class CSV:
                 again = pd.read_csv(opened(self.path), dtype=str, usecols=text, **settings)
                 for name in text:
                     frame[name] = again[name].astype(object)
-        if self.decimal is None:
-            self._refuse_decimal_commas(frame[[name for name in text if name not in literal]])
+        refuse_marks(frame[[name for name in text if name not in literal]], self.path, self.decimal)
         return frame
 
     def _extra(self) -> list[str]:
@@ -147,21 +147,6 @@ class CSV:
                 f"{self.path} has rows with more fields than names of columns, "
                 f"{len(self.columns())}, so that all of them would move: name every column in the "
                 "first row, row numbers too."
-            )
-
-    def _refuse_decimal_commas(self, frame: Frame) -> None:
-        """Raise if columns of text are numbers with decimal commas, and would be categories."""
-        commas = [
-            name
-            for name in frame.columns
-            if frame[name].str.fullmatch(NUMBER_WITH_COMMA).all(skipna=True)
-            and frame[name].str.contains(",").any()
-        ]
-        if commas:
-            raise InputError(
-                f"{self.path}: the columns {', '.join(map(repr, commas[:10]))} seem to hold "
-                "numbers with a decimal comma. Pass --decimal , to read them as numbers, or "
-                "--decimal . to take them as text."
             )
 
     def chunks(
@@ -208,11 +193,12 @@ class CSV:
                     bad = pd.to_numeric(plain, errors="coerce").isna() & values.notna()
                     if bad.any():
                         row = int(bad.idxmax())
-                        comma = ", or pass --decimal , for decimal commas"
+                        comma = ", or pass --decimal , if its comma stands before decimals"
+                        fits = "," in values[row] and re.fullmatch(number(","), values[row])
                         return (
                             f"{self.path}: column {name!r} held numbers in training, but row "
                             f"{row + 1} holds {values[row]!r}. Correct it, or leave it empty if "
-                            f"the value is missing{comma if ',' in values[row] else ''}."
+                            f"the value is missing{comma if fits else ''}."
                         )
         return None
 

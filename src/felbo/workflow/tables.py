@@ -24,6 +24,8 @@ Frame = Any
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*CSV_SUFFIXES, ".parquet", ".npz")
 CHUNK = 8192
+# Names of columns that a message lists.
+SHOWN = 30
 # Such as 2024-05-31, 31.05.2024 or 5/31/2024, perhaps with a time.
 DATE = re.compile(r"\s*(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([T ]|\s*$)")
 
@@ -105,8 +107,7 @@ class TableFile:
         unknown = [n for n in asked if n not in there and (n == target or n not in arrays)]
         if unknown:
             raise InputError(
-                f"There is no column {', '.join(map(repr, unknown))}; the columns are "
-                f"{', '.join(map(repr, there[:30]))}{' …' if len(there) > 30 else ''}."
+                f"There is no column {_listed(unknown)}; the columns are {_listed(there)}."
             )
         dropped = {column for name in drop for column in arrays.get(name, [name])}
         if target in dropped:
@@ -156,13 +157,17 @@ class TableFile:
         missing = [name for name in wanted if name not in there]
         if missing:
             raise InputError(
-                f"{self.path} has no column {', '.join(map(repr, missing))}. It has "
-                f"{', '.join(map(repr, there[:30]))}."
+                f"{self.path} has no column {_listed(missing)}. It has {_listed(there)}."
             )
 
     def _raw(self, wanted: list[str], rows: int) -> Iterator[Frame]:
         read = parquet_chunks if self.kind == "parquet" else npz_chunks
         return read(self.path, wanted, rows)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names for a message, of many the first."""
+    return ", ".join(map(repr, names[:SHOWN])) + (" …" if len(names) > SHOWN else "")
 
 
 def _numbered(frame: Frame, start: int) -> Frame:

@@ -25,13 +25,19 @@ from felbo.workflow.folder import (
     StoredEvaluation,
     remove_checkpoints,
 )
+from felbo.workflow.notes import (
+    almost_numbers,
+    left_out,
+    notes_of_columns,
+    notes_of_labels,
+    notes_of_training,
+)
 from felbo.workflow.tables import TableFile
 from felbo.workflow.targets import check_classes, split_rows, split_target
+from felbo.workflow.unseen import Unseen
 
 # Values of a row that an example shows.
 SHOWN_VALUES = 40
-# A column of text with fewer values that are no numbers was probably meant to hold numbers.
-MOST_WORDS = 0.1
 # How far rows from elsewhere are moved, in standard deviations of each number.
 FAR = 5.0
 
@@ -75,7 +81,11 @@ def train_table(
         num_data=len(kept),
         settings={"seed": seed, "test_fraction": test_fraction, "drop": drop, **_used(classifier)},
         history=_history(classifier),
-        notes=_notes(X.iloc[kept], unlabelled, _almost_numbers(X)) + _of_training(classifier),
+        notes=[
+            *notes_of_labels(y, y[held_out], unlabelled),
+            *notes_of_columns(X.iloc[kept], almost_numbers(X)),
+            *notes_of_training(classifier),
+        ],
     )
     save(classifier, folder / MODEL)
     if len(held_out):
@@ -143,7 +153,11 @@ def evaluate_file(
         for key, other in ood.items()
     }
     if unlabelled:
-        note(_left_out(unlabelled))
+        note(left_out(unlabelled))
+    unseen = Unseen(classifier)
+    unseen.add(X)
+    for text in unseen.notes():
+        note(text)
     return evaluate_rows(name, classifier, X, labels, elsewhere, run.settings["seed"])
 
 
@@ -220,67 +234,6 @@ def _history(classifier: FunctionSpaceClassifier) -> dict[str, list[float]]:
     history = {"loss": list(classifier.loss_curve_)}
     scores = vars(classifier).get("validation_scores_")
     return history if scores is None else history | {"validation": [float(s) for s in scores]}
-
-
-def _notes(X: Any, unlabelled: int, odd: dict[str, str]) -> list[str]:
-    notes = []
-    if unlabelled:
-        notes.append(_left_out(unlabelled))
-    if "" in X.columns:
-        notes.append(
-            "A column without a name counts as a feature. If it holds row numbers, leave it out "
-            "with --drop ''."
-        )
-    constant = [str(name) for name in X.columns if X[name].nunique(dropna=False) < 2]
-    if constant:
-        notes.append(f"Columns with a single value tell nothing: {', '.join(constant)}.")
-    text = [name for name in X.columns if X[name].dtype == object]
-    for name, word in odd.items():
-        notes.append(
-            f"Column {name!r} holds numbers but for a few values such as {word!r}, so that each of "
-            "its values is a category. Leave such cells empty where a value is missing."
-        )
-    text = [name for name in text if name not in odd]
-    names = [str(name) for name in text if X[name].nunique() > max(20, 0.5 * X[name].count())]
-    if names:
-        notes.append(
-            f"Columns of text with another value in most rows tell little about new rows: "
-            f"{', '.join(names)}. They can be left out with --drop."
-        )
-    missing = int(X.isna().any(axis=1).sum())
-    if missing:
-        notes.append(f"{missing} of {len(X)} training rows have missing values.")
-    return notes
-
-
-def _left_out(unlabelled: int) -> str:
-    rows = (
-        "1 row without a label was"
-        if unlabelled == 1
-        else f"{unlabelled} rows without a label were"
-    )
-    return f"{rows} left out."
-
-
-def _almost_numbers(X: Any) -> dict[str, str]:
-    """Return the columns of text whose values are numbers but for a few, and one of those."""
-    found = {}
-    for name in (name for name in X.columns if X[name].dtype == object):
-        there = X[name].dropna()
-        words = there[pd.to_numeric(there, errors="coerce").isna()]
-        if 0 < len(words) <= MOST_WORDS * len(there):
-            found[str(name)] = str(words.iloc[0])
-    return found
-
-
-def _of_training(classifier: FunctionSpaceClassifier) -> list[str]:
-    """Return what a user should know about the training."""
-    if not classifier.early_stopping or "validation_scores_" in vars(classifier):
-        return []
-    return [
-        "Too few rows to hold some out for early stopping: trained for all "
-        f"{classifier.epochs} epochs."
-    ]
 
 
 def _values(row: Any) -> dict[str, Any]:

@@ -15,7 +15,9 @@
   const withColours = (layout) => {
     const { axis, ...rest } = colours();
     return {
-      margin: { l: 52, r: 12, t: 8, b: 46 }, legend: { orientation: "h", y: 1.12 },
+      margin: { l: 52, r: 12, t: 8, b: 46 },
+      // Anchored at its bottom, a legend of several lines makes room for itself above the chart.
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       ...layout, ...rest,
       xaxis: { automargin: true, ...axis, ...layout.xaxis },
       yaxis: { automargin: true, ...axis, ...layout.yaxis },
