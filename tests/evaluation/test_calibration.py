@@ -79,6 +79,16 @@ def test_widths_are_closed_on_the_left_and_the_last_on_both_sides():
     assert by_width(stated, 4).tolist() == [0, 0, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.parametrize("bins", [3, 5, 10, 15, 20, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_probability_at_an_edge_falls_into_the_bin_above_whatever_its_rounding(bins, dtype):
+    edges = torch.tensor([i / bins for i in range(bins + 1)], dtype=dtype)
+    beside = torch.nextafter(edges, torch.tensor(0.0, dtype=dtype))
+    expected = [*range(bins), bins - 1]
+    assert by_width(edges.double(), bins).tolist() == expected
+    assert by_width(beside.double(), bins).tolist() == expected
+
+
 def test_equal_probabilities_share_a_bin_of_equal_mass():
     stated = torch.tensor([[0.3], [0.3], [0.3], [0.3], [0.6], [0.9]]).double()
     assert by_mass(stated, 3).flatten().tolist() == [0, 0, 0, 0, 2, 2]

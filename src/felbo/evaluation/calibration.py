@@ -27,6 +27,10 @@ Event = Literal["top", "class"]
 Binning = Literal["width", "mass"]
 Norm = Literal["l1", "l2", "max"]
 
+# Probabilities such as 0.8 are edges of bins, and lie on either side of them by rounding errors of
+# float32: whole groups of items would change their bin with the dtype.
+_ROUNDING = 1e-6
+
 
 class Cells(NamedTuple):
     """Items binned into cells, for C events each.
@@ -76,9 +80,10 @@ def calibration_error(
         labels: ``[B]``, integers in 0 … K − 1.
         event: ``"top"``: the most probable class is right; ``"class"``: for every class k, the
             label is k, and the error is the mean over classes (classwise: Kull et al., 2019).
-        binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed; ``"mass"``: the
-            same number of items in each (adaptive: Nguyen and O'Connor, 2015), except that items of
-            equal probability share a bin.
+        binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed, where a
+            probability within 1e-6 below an edge counts as the edge; ``"mass"``: the same number of
+            items in each (adaptive: Nguyen and O'Connor, 2015), except that items of equal
+            probability share a bin.
         norm: how the gaps of bins are combined, see above.
         bins: number of bins.
 
@@ -114,8 +119,7 @@ def cells(
 
 def by_width(stated: Tensor, bins: int) -> Tensor:
     """Return the bin of equal width of each probability."""
-    inner = torch.linspace(0, 1, bins + 1, dtype=stated.dtype)[1:-1]
-    return torch.bucketize(stated, inner, right=True)
+    return ((stated + _ROUNDING) * bins).long().clamp(max=bins - 1)
 
 
 def by_mass(stated: Tensor, bins: int) -> Tensor:
