@@ -163,6 +163,8 @@ def test_floating_arrays_take_the_dtype_of_the_model_and_others_keep_theirs():
     found = as_inputs({"a": np.zeros((3, 2)), "b": (np.zeros(3, np.uint8), A.double())}, A.dtype)
     assert [part.dtype for part in tensors(found)] == [torch.float32, torch.uint8, torch.float64]
     assert torch.equal(as_inputs([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], A.dtype), A)
+    assert torch.equal(as_inputs(list(np.float32([1, 2])), A.dtype), torch.tensor([1.0, 2.0]))
+    assert as_inputs([np.True_, np.False_], A.dtype).tolist() == [True, False]
     assert as_inputs(np.arange(6.0).reshape(2, 3).T[::-1], A.dtype)[0].tolist() == [2.0, 5.0]
     with pytest.raises(TypeError, match="encode text"):
         as_inputs(np.array([["a"]]), A.dtype)

@@ -211,7 +211,7 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
         return x
     if isinstance(x, Mapping):
         return {name: as_inputs(part, dtype) for name, part in x.items()}
-    if isinstance(x, tuple | list) and x and not isinstance(x[0], int | float | list):
+    if isinstance(x, tuple | list) and x and not isinstance(x[0], int | float | np.generic | list):
         return tuple(as_inputs(part, dtype) for part in x)
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":

@@ -145,6 +145,17 @@ def test_labels_of_any_type_come_back(labels):
     assert classifier.predict(X).dtype == labels.dtype
 
 
+@pytest.mark.parametrize(("nullable", "dtype"), [("Int64", np.int64), ("boolean", np.bool_)])
+def test_labels_of_nullable_types_come_back_as_whole_numbers_and_truth_values(nullable, dtype):
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Series(Y == 1 if dtype is np.bool_ else Y).astype(nullable)
+    classifier = quick(epochs=3).fit(X, labels)
+    assert classifier.classes_.dtype == classifier.predict(X).dtype == dtype
+    labels[3] = pandas.NA
+    with pytest.raises(ValueError, match="y contains NaN"):
+        quick().fit(X, labels)
+
+
 def test_rows_without_a_label_are_named():
     labels = NAMES.astype(object)
     labels[:7] = None

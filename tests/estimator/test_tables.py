@@ -157,6 +157,38 @@ def test_names_of_columns_are_kept_and_compared():
         classifier.predict(np.zeros((2, 4)))
 
 
+def test_columns_with_numbers_as_names_are_not_taken_in_another_order():
+    """scikit-learn compares names of text alone."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=[2010, 2011, 2012])
+    classifier = quick(epochs=1).fit(table, [0, 1] * 10)
+    with pytest.raises(ValueError, match=r"in another order: \[2012, 2010, 2011\] in place of"):
+        classifier.predict(table[[2012, 2010, 2011]])
+    later = table.rename(columns={2010: 2013})
+    np.testing.assert_array_equal(classifier.predict_proba(later), classifier.predict_proba(table))
+
+
+def test_columns_of_another_type_than_in_training_are_named():
+    classifier = quick(epochs=1).fit(FRAME, list("abab"))
+    with pytest.raises(ValueError, match=r"Column 'count' held numbers .*: 'many'"):
+        classifier.predict(FRAME.assign(count=["1", "2", "many", "4"]))
+    with pytest.raises(ValueError, match="'colour' holds float64 in place of the str"):
+        classifier.predict(FRAME.assign(colour=[None, 1, 2, 3]))
+    numbered = FRAME.assign(colour=pd.Categorical([1, 2, 1, 2]))
+    classifier = quick(epochs=1).fit(numbered, list("abab"))
+    with pytest.raises(ValueError, match="'colour' holds str in place of the int of the training"):
+        classifier.predict(numbered.assign(colour=["1", "2", "1", "2"]))
+    # Whole numbers as floats are the same, and nothing at all is only missing.
+    same = classifier.predict_proba(numbered.assign(colour=[1.0, 2.0, 1.0, 2.0]))
+    np.testing.assert_array_equal(same, classifier.predict_proba(numbered))
+    assert classifier.predict(numbered.assign(colour=np.nan)).shape == (4,)
+
+
+def test_columns_of_arrow_are_learnt_as_those_of_numpy():
+    pytest.importorskip("pyarrow")
+    arrow = FRAME.convert_dtypes(dtype_backend="pyarrow")
+    np.testing.assert_array_equal(encode(arrow)[1], encode(FRAME)[1])
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

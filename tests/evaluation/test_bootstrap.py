@@ -31,6 +31,31 @@ def test_intervals_hold_the_truth_as_often_as_promised():
     assert 0.90 <= held / 300 <= 0.985
 
 
+def test_a_norm_has_the_quantile_of_its_noise_to_either_side():
+    """|mean| of values around 0.5: the noise is normal, with the error of the mean."""
+    values = 0.5 + 0.1 * torch.randn(400, generator=seeded(), dtype=torch.float64)
+
+    def norms(weights):
+        return {"size": (weights @ values / 400).abs()}
+
+    found = bootstrap(lambda _: {}, 400, norms=norms, resamples=8000, generator=seeded(1))["size"]
+    error = float(values.std(correction=0)) / 20
+    assert found.value == pytest.approx(float(values.mean()))
+    assert found.high - found.value == pytest.approx(1.96 * error, rel=0.05)
+    assert found.value - found.low == pytest.approx(1.96 * error, rel=0.05)
+
+
+def test_an_interval_of_a_norm_stays_between_zero_and_one():
+    values = torch.tensor([1.0, -1.0] * 3).double()
+
+    def around(centre):
+        return lambda weights: {"norm": (weights @ (values + centre) / 6).abs()}
+
+    settings = {"resamples": 300, "generator": seeded()}
+    assert bootstrap(lambda _: {}, 6, norms=around(0.1), **settings)["norm"].low == 0.0
+    assert bootstrap(lambda _: {}, 6, norms=around(0.9), **settings)["norm"].high == 1.0
+
+
 def test_resamples_take_n_items_with_replacement(monkeypatch):
     # Blocks of three resamples, so that the last one is not full.
     monkeypatch.setattr(importlib.import_module("felbo.evaluation.bootstrap"), "_BLOCK", 30)

@@ -79,6 +79,16 @@ def test_widths_are_closed_on_the_left_and_the_last_on_both_sides():
     assert by_width(stated, 4).tolist() == [0, 0, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.parametrize("bins", [3, 5, 10, 15, 20, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_probability_at_an_edge_falls_into_the_bin_above_whatever_its_rounding(bins, dtype):
+    edges = torch.tensor([i / bins for i in range(bins + 1)], dtype=dtype)
+    beside = torch.nextafter(edges, torch.tensor(0.0, dtype=dtype))
+    expected = [*range(bins), bins - 1]
+    assert by_width(edges.double(), bins).tolist() == expected
+    assert by_width(beside.double(), bins).tolist() == expected
+
+
 def test_equal_probabilities_share_a_bin_of_equal_mass():
     stated = torch.tensor([[0.3], [0.3], [0.3], [0.3], [0.6], [0.9]]).double()
     assert by_mass(stated, 3).flatten().tolist() == [0, 0, 0, 0, 2, 2]
@@ -99,17 +109,24 @@ def test_the_order_of_items_does_not_matter(event, binning):
 
 
 @pytest.mark.parametrize("event", ["top", "class"])
-@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
-def test_weights_are_repetitions(event, norm):
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_weights_multiply_gaps_and_leave_the_counts_of_the_data(event, binning):
     probs, labels = overconfident(size=60)
-    taken = torch.randint(60, (60,), generator=seeded())
-    weights = torch.stack([torch.ones(60), torch.bincount(taken, minlength=60)]).double()
-    found = error_of(cells(probs, labels, event), weights, norm)
-    assert float(found[0]) == pytest.approx(
-        calibration_error(probs, labels, event=event, norm=norm)
-    )
-    repeated = calibration_error(probs[taken], labels[taken], event=event, norm=norm)
-    assert float(found[1]) == pytest.approx(repeated)
+    weights = torch.rand(3, 60, generator=seeded(), dtype=torch.float64) - 0.5
+    found = cells(probs, labels, event, binning)
+    sums = torch.zeros(3, found.size, dtype=torch.float64)
+    for item, event_cells in enumerate(found.cell):
+        for cell, gap in zip(event_cells, found.gap[item], strict=True):
+            sums[:, cell] += weights[:, item] * gap
+    gap = sums.abs() / torch.bincount(found.cell.flatten(), minlength=found.size).clamp(min=1)
+    share = torch.bincount(found.cell.flatten(), minlength=found.size) / 60
+    by_event = {
+        "l1": (share * gap).view(3, -1, 15).sum(-1),
+        "l2": (share * gap**2).view(3, -1, 15).sum(-1).sqrt(),
+        "max": gap.view(3, -1, 15).amax(-1),
+    }
+    for norm, expected in by_event.items():
+        assert torch.allclose(error_of(found, weights, norm), expected.mean(-1), atol=1e-12), norm
 
 
 @pytest.mark.parametrize(

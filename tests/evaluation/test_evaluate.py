@@ -136,3 +136,10 @@ def test_bad_input_is_refused(model, arguments, error, message):
 def test_a_prediction_takes_no_inputs(model, test, ood, message):
     with pytest.raises(TypeError, match=message):
         felbo.evaluate(felbo.predict(model, X), test, ood=ood)
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 3), (3, 20, 4)])
+def test_predictions_from_elsewhere_need_inputs_and_the_same_classes(model, shape):
+    foreign = felbo.predict(torch.full(shape, 1 / shape[-1]))
+    with pytest.raises(ValueError, match=rf"ood\['far'\] .*with 3 classes, .*got \[{shape[1]}, "):
+        felbo.evaluate(model, (X, Y), ood={"far": foreign}, **FEW)

@@ -43,3 +43,9 @@ def test_what_does_not_belong_together_is_refused():
     for wrong in ([], [X], X):
         with pytest.raises(TypeError, match="a list of"):
             concatenate(wrong)
+
+
+def test_predictions_of_other_classes_are_refused():
+    parts = [felbo.predict(torch.full((2, 4, classes), 1 / classes)) for classes in (2, 4)]
+    with pytest.raises(ValueError, match=r"as many classes each, got \[2, 4\]"):
+        concatenate(parts)

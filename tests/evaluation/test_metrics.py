@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from felbo import Prediction, score
+from felbo import Prediction, evaluate, score
 
 from .samples import overconfident
 
@@ -57,6 +57,23 @@ def test_a_confident_mistake_counts_no_less_than_the_floor():
     assert found.log_likelihood == pytest.approx(-11.51, abs=0.005)
     assert score(probs, torch.tensor([3]), smoothing=0.0).log_likelihood == -math.inf
     assert found.brier == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_calibration_error_is_that_of_evaluate_also_at_the_edges_of_bins(dtype):
+    """Votes of five trees: every confidence, 3/5, 4/5 and 1, is an edge of the 15 bins."""
+    generator = torch.Generator().manual_seed(0)
+    votes = torch.randint(6, (300,), generator=generator)
+    probs = torch.stack([votes, 5 - votes], -1).to(dtype) / 5
+    labels = torch.randint(2, (300,), generator=generator)
+    confidence, right = probs.amax(-1), probs.argmax(-1) == labels
+    groups = [confidence == value for value in confidence.unique()]
+    gaps = [(right[g].double().mean() - confidence[g].double().mean()).abs() for g in groups]
+    expected = sum(float(g.double().mean() * gap) for g, gap in zip(groups, gaps, strict=True))
+    assert score(probs, labels).ece == pytest.approx(expected, abs=1e-6)
+    found = evaluate(Prediction(probs, probs + 1), labels, resamples=1).test
+    assert score(probs, labels).ece == found.ece.value
+    assert score(probs, labels).accuracy == pytest.approx(found.accuracy.value, abs=1e-12)
 
 
 def test_certainty_falls_into_the_last_bin():

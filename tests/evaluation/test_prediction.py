@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -117,6 +118,9 @@ INDICES = {
     "mask": (torch.arange(200) % 50 == 3, [3, 53, 103, 153]),
     "nothing": ([], []),
     "numpy number": (np.int64(4), [4]),
+    "backwards": (slice(None, 196, -1), [199, 198, 197]),
+    "most uncertain first": (np.argsort(np.arange(200))[::-1], list(range(199, -1, -1))),
+    "column of a table": (pd.Series([5, 0], index=["a", "b"]), [5, 0]),
 }
 
 
@@ -143,7 +147,7 @@ def test_indexing_by_what_is_no_input_is_refused():
         prediction[[0, -6]]
     with pytest.raises(IndexError, match=r"mask needs one value per input, \[5\], got \[4\]"):
         prediction[torch.ones(4, dtype=torch.bool)]
-    for index in (1.5, [[1]], torch.tensor([0.5])):
+    for index in (1.5, [[1]], torch.tensor([0.5]), ..., None, "a", (slice(2), 0), [[1], [1, 2]]):
         with pytest.raises(IndexError, match="indexed by input numbers"):
             prediction[index]
     assert [len(one) for one in prediction] == [1] * 5
@@ -203,6 +207,8 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch):
         lambda: lazily(draws(1.0, members=1)),
         lambda: Prediction(torch.full((3, 2), 0.5), 3 * torch.rand(3, 2)),
         lambda: lazily(draws(1.0))[[]],
+        lambda: lazily(draws(1.0).double(), 0, np.int32(500)),
+        lambda: lazily(torch.eye(2).double()[None].repeat(2, 1, 1), 0.0),
     ],
 )
 def test_a_file_gives_back_what_was_saved(make, tmp_path):
@@ -243,6 +249,23 @@ def test_damaged_files_and_files_of_another_kind_are_refused(tmp_path):
         Prediction.load(path)
     with pytest.raises(MissingFileError, match="There is no saved prediction"):
         Prediction.load(tmp_path / "absent.npz")
+
+
+def test_arrays_of_other_types_than_those_of_a_prediction_are_refused(tmp_path):
+    path, whole = tmp_path / "result.npz", lazily(draws(1.0))
+    whole.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    probs = arrays["probs"]
+    changes = [{"probs": probs.astype(t)} for t in (str, complex, np.float16, np.int64, ">f4")]
+    changes += [{"probs": np.where(probs > 0.5, np.nan, probs)}, {"draws": np.asarray("x")}]
+    changes += [{"draws": np.asarray(2.5)}, {"spread": arrays["spread"].astype(bool)}]
+    for change in changes:
+        np.savez(path, **{**arrays, **change})
+        with pytest.raises(ValueError, match=r"result.npz was not written by"):
+            Prediction.load(path)
+    np.savez(path, **arrays)
+    assert all_equal(Prediction.load(path), whole)
 
 
 def test_it_describes_itself():

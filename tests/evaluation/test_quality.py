@@ -42,17 +42,50 @@ def test_values_are_those_of_score_and_of_the_calibration_errors(sample, found):
 def test_a_resample_is_scored_as_if_it_were_the_data(sample):
     prediction, labels = sample
     module = importlib.import_module("felbo.evaluation.quality")
-    measured = module._measures(prediction.probs, labels, 15, 1e-4)
     taken = torch.randint(500, (500,), generator=seeded(2))
-    values = measured(torch.bincount(taken, minlength=500).double()[None])
+    weights = torch.bincount(taken, minlength=500).double()[None]
+    values = module._means(prediction.probs, labels, 1e-4)(weights)
+    values |= module._calibration_errors(prediction.probs, labels, 15)(weights)
     probs, repeated = prediction.probs[taken], labels[taken]
     scores = felbo.score(probs, repeated)
-    assert float(values["accuracy"]) == pytest.approx(scores.accuracy, abs=1e-4)
+    assert float(values["accuracy"]) == pytest.approx(scores.accuracy)
     assert float(values["log_likelihood"]) == pytest.approx(scores.log_likelihood)
     assert float(values["brier"]) == pytest.approx(scores.brier)
     assert float(values["ece"]) == pytest.approx(scores.ece, abs=1e-6)
     expected = calibration_error(probs, repeated, event="class")
     assert float(values["ece_class"]) == pytest.approx(expected)
+
+
+CALIBRATION = ("ece", "ece_mass", "ece_class", "rms_calibration", "max_calibration")
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_intervals_of_calibration_errors_hold_the_error_of_the_model(scale):
+    """Of a calibrated model as often as the level says, of an overconfident one no less often."""
+    generator, trials = seeded(), 100
+    many = 1.5 * torch.randn(100_000, 3, generator=generator, dtype=torch.float64)
+    law, probs = many.softmax(-1), (scale * many).softmax(-1)
+    happened = law.gather(-1, probs.argmax(-1, keepdim=True))
+    module = importlib.import_module("felbo.evaluation.calibration")
+    # The frequency of an event in place of the event: an error without noise.
+    width = module.cells(probs, probs.argmax(-1))._replace(gap=happened - probs.amax(-1)[:, None])
+    ones = torch.ones(1, len(many), dtype=torch.float64)
+    truth = {"ece": float(module.error_of(width, ones, "l1"))}
+    truth["rms_calibration"] = float(module.error_of(width, ones, "l2"))
+    held = dict.fromkeys(truth, 0)
+    for _ in range(trials):
+        logits = 1.5 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
+        labels = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
+        prediction = felbo.predict((scale * logits).softmax(-1)[None])
+        found = quality(prediction, labels, resamples=200, generator=generator)
+        for name, error in truth.items():
+            held[name] += found.estimates[name].low <= error <= found.estimates[name].high
+        for name in CALIBRATION:
+            estimate = found.estimates[name]
+            assert 0.0 <= estimate.low <= estimate.value <= estimate.high <= 1.0, name
+    for name, times in held.items():
+        assert times / trials >= 0.88, name
+        assert scale > 1.0 or times < trials, name  # intervals that hold everything say nothing
 
 
 def test_intervals_lie_around_means(found):

@@ -16,6 +16,8 @@ from felbo.estimator.tables import is_frame
 
 Array = NDArray[Any]
 
+NUMPY_TYPES: dict[str, type] = {"i": np.int64, "u": np.uint64, "b": np.bool_}
+
 
 def checked_table(estimator: BaseEstimator, X: Any, *, encode: bool, reset: bool) -> Any:
     """Return a table that can be encoded, with its columns noted or compared.
@@ -48,7 +50,8 @@ def checked_labels(y: Any, X: Any) -> Array:
     """Return one label per row of the table."""
     if y is None:
         raise DataError("A classifier requires y to be passed, but the target y is None.")
-    labels = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
+    labels = column_or_1d(_without_nullable(y), warn=True)
+    labels = check_array(labels, ensure_2d=False, dtype=None, input_name="y")
     missing = sum(label is None for label in labels) if labels.dtype == object else 0
     if missing:
         raise DataError(
@@ -58,6 +61,17 @@ def checked_labels(y: Any, X: Any) -> Array:
     check_classification_targets(labels)
     check_consistent_length(X, labels)
     return np.asarray(labels)
+
+
+def _without_nullable(y: Any) -> Any:
+    """Return whole numbers and truth values of pandas' nullable types as those of numpy.
+
+    scikit-learn would turn them into floats, and labels must come back as they are.
+    """
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if kind not in NUMPY_TYPES or isinstance(y.dtype, np.dtype) or y.isna().any():
+        return y
+    return y.to_numpy(dtype=NUMPY_TYPES[kind])
 
 
 def checked_classes(labels: Any) -> Array:

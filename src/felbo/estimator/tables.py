@@ -113,6 +113,7 @@ class TableEncoder:
                     f"({self._names(self.categories)}); pass a DataFrame with the same columns."
                 )
             return X.toarray() if sparse.issparse(X) else X, None
+        self._check_columns(X)
         numbers = _as_numbers(X.iloc[:, self.numbers])
         with np.errstate(invalid="ignore"):
             large = np.abs(numbers) > LARGEST
@@ -122,19 +123,41 @@ class TableEncoder:
         categories = X.iloc[:, self.categories].astype(object)
         return numbers, categories.where(categories.notna(), None)
 
+    def _check_columns(self, X: Any) -> None:
+        """Raise for columns that cannot be those of the training.
 
-def _as_numbers(frame: Any) -> Array:
-    """Return columns of numbers as float64 ``[N, D]``, NaN where one is missing."""
+        Names that are no text are not compared by scikit-learn.
+        """
+        names = list(X.columns)
+        if self.columns is not None and names != self.columns and set(names) == set(self.columns):
+            raise DataError(
+                f"The columns are those of the training in another order: {names} in place of "
+                f"{self.columns}. Pass X[{self.columns}]."
+            )
+        known = self.one_hot.categories_ if hasattr(self, "one_hot") else []
+        for position, values in zip(self.categories, known, strict=False):
+            given, was_text = X.iloc[:, position].dropna(), isinstance(values[0], str)
+            # A missing value is the last of the values, and the first if it is the only one.
+            if len(given) and values[0] is not None and isinstance(given.iloc[0], str) != was_text:
+                raise DataError(
+                    f"Column {names[position]!r} holds {type(given.iloc[0]).__name__} in place of "
+                    f"the {type(values[0]).__name__} of the training, so that all of its values "
+                    "would be unknown. Convert it to the type of the training."
+                )
+
+
+def _as_numbers(columns: Any) -> Array:
+    """Return columns of numbers ``[N, D]``, NaN where they are missing."""
     try:
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (TypeError, ValueError):
-        for name in frame.columns:
+        return np.asarray(columns.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        for name in columns.columns:
             try:
-                frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
-            except (TypeError, ValueError) as error:
+                columns[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as cause:
                 raise DataError(
                     f"Column {name!r} held numbers in training, but a value of it is none now: "
-                    f"{error}. Correct it, or leave it empty."
+                    f"{cause}. Correct it, or leave it empty."
                 ) from error
         raise
 
@@ -188,10 +211,13 @@ class NumberTable:
 
 
 def _kind(values: Any) -> str:
-    """Return numpy's letter for the kind of a column; ``"M"`` for dates of any kind."""
+    """Return numpy's letter for the kind of a column.
+
+    ``"M"`` for dates of any kind, ``"O"`` for text of any kind.
+    """
     dated = values.dtype.kind == "O" and isinstance(next(iter(values.dropna()), None), date)
     periods = str(values.dtype).startswith("period")
-    return "M" if dated or periods else str(values.dtype.kind)
+    return "M" if dated or periods else str(values.dtype.kind).replace("U", "O")
 
 
 def _kinds(X: Any) -> tuple[list[int], list[int]]:

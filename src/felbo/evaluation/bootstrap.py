@@ -4,9 +4,13 @@ A resample draws n of the n items with replacement, so it is a row of weights: h
 was drawn. Metrics that are functions of such weights are computed for many resamples at once. The
 interval lies between the quantiles (1 ∓ level) / 2 of all resamples (Efron, 1979).
 
-Calibration errors are sums of absolute values, which are biased upwards by noise: on average a
-resample has a larger error than the data, and the data a larger one than the model. Their interval
-is shifted up, and with few items per bin it may lie above the value.
+Calibration errors are norms of means over items: of the vector of gaps in the bins. Noise in the
+gaps makes every norm larger, that of a resample more than that of the data, so quantiles of
+resamples lie above the error of the model: for a calibrated one, always. By the triangle inequality
+the norms of data and model differ by at most the norm of the noise, whose quantile at the level is
+estimated by the difference between resamples and data: the interval is ``value ∓ quantile``, in
+[0, 1]. It holds the error of a calibrated model with a probability of the level, and that of others
+more often.
 """
 
 from __future__ import annotations
@@ -52,15 +56,18 @@ def bootstrap(
     measures: Measures,
     size: int,
     *,
+    norms: Measures = lambda weights: {},
     resamples: int = 1000,
     level: float = 0.95,
     generator: torch.Generator | None = None,
 ) -> dict[str, Estimate]:
-    """Return each measure with its percentile interval.
+    """Return each measure with its interval: of percentiles, or around a norm.
 
     Args:
         measures: from weights ``[R, n]``, each row with sum n, to values ``[R]`` by name.
         size: n, the number of items.
+        norms: likewise, for measures in [0, 1] that are the norm of a weighted sum over items. They
+            are also called with weights less one: the norm of the difference from the data.
         resamples: total number of resamples; they are drawn in blocks of bounded memory.
         level: of the interval, a fraction.
         generator: of the resamples, on the CPU; ``None`` is torch's global generator.
@@ -75,8 +82,12 @@ def bootstrap(
     """
     resamples = whole_number("resamples", resamples)
     check_fraction("level", level)
-    values = measures(torch.ones(1, size, dtype=torch.float64))
-    blocks = [measures(weights) for weights in _weights(size, resamples, generator)]
+    ones = torch.ones(1, size, dtype=torch.float64)
+    values, of_norms = measures(ones), norms(ones)
+    blocks, noises = [], []
+    for weights in _weights(size, resamples, generator):
+        blocks.append(measures(weights))
+        noises.append(norms(weights - 1))
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     estimates = {}
     for name, value in values.items():
@@ -84,6 +95,10 @@ def bootstrap(
         _check_finite(name, value, drawn)
         low, high = torch.quantile(drawn, tails).tolist()
         estimates[name] = Estimate(float(value), low, high)
+    for name, norm in of_norms.items():
+        found = float(norm)
+        noise = float(torch.cat([block[name] for block in noises]).quantile(level))
+        estimates[name] = Estimate(found, max(found - noise, 0.0), min(found + noise, 1.0))
     return estimates
 
 

@@ -28,6 +28,10 @@ Event = Literal["top", "class"]
 Binning = Literal["width", "mass"]
 Norm = Literal["l1", "l2", "max"]
 
+# Probabilities such as 0.8 are edges of bins, and lie on either side of them by rounding errors of
+# float32: whole groups of items would change their bin with the dtype.
+_ROUNDING = 1e-6
+
 
 class Cells(NamedTuple):
     """Items binned into cells, for C events each.
@@ -42,20 +46,18 @@ class Cells(NamedTuple):
     gap: Tensor
     size: int
 
+    @property
+    def counts(self) -> Tensor:
+        """Number of items in each cell ``[size]``."""
+        return torch.bincount(self.cell.flatten(), minlength=self.size)
+
     def gaps(self, weights: Tensor) -> Tensor:
         """Return the weighted sum of gaps in each cell ``[R, size]`` for weights ``[R, n]``."""
-        return self._sums(self.gap, weights)
-
-    def counts(self, weights: Tensor) -> Tensor:
-        """Return the weight in each cell ``[R, size]`` for weights ``[R, n]``."""
-        return self._sums(torch.ones_like(self.gap), weights)
-
-    def _sums(self, values: Tensor, weights: Tensor) -> Tensor:
         items, events = self.cell.shape
         places = torch.stack([self.cell.flatten(), torch.arange(items).repeat_interleave(events)])
         # Sparse: one entry per item and event instead of one per item and cell.
         matrix = torch.sparse_coo_tensor(
-            places, values.flatten(), (self.size, items), check_invariants=False
+            places, self.gap.flatten(), (self.size, items), check_invariants=False
         )
         sums: Tensor = torch.sparse.mm(matrix, weights.T.contiguous())
         return sums.T
@@ -77,9 +79,10 @@ def calibration_error(
         labels: ``[B]``, integers in 0 … K − 1.
         event: ``"top"``: the most probable class is right; ``"class"``: for every class k, the
             label is k, and the error is the mean over classes (classwise: Kull et al., 2019).
-        binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed; ``"mass"``: the
-            same number of items in each (adaptive: Nguyen and O'Connor, 2015), except that items of
-            equal probability share a bin.
+        binning: ``"width"``: bins ``[i/bins, (i + 1)/bins)``, the last one closed, where a
+            probability within 1e-6 below an edge counts as the edge; ``"mass"``: the same number of
+            items in each (adaptive: Nguyen and O'Connor, 2015), except that items of equal
+            probability share a bin.
         norm: how the gaps of bins are combined, see above.
         bins: number of bins.
 
@@ -115,8 +118,7 @@ def cells(
 
 def by_width(stated: Tensor, bins: int) -> Tensor:
     """Return the bin of equal width of each probability."""
-    inner = torch.linspace(0, 1, bins + 1, dtype=stated.dtype)[1:-1]
-    return torch.bucketize(stated, inner, right=True)
+    return ((stated + _ROUNDING) * bins).long().clamp(max=bins - 1)
 
 
 def by_mass(stated: Tensor, bins: int) -> Tensor:
@@ -128,16 +130,25 @@ def by_mass(stated: Tensor, bins: int) -> Tensor:
 
 
 def error_of(found: Cells, weights: Tensor, norm: Norm) -> Tensor:
-    """Return the calibration error ``[R]``, mean over events, for weights ``[R, n]``."""
+    """Return the norm of the gaps, mean over events, for weights of the items.
+
+    Args:
+        found: the items in their cells, whose counts are those of the data for all weights.
+        weights: ``[R, n]``; ones give the calibration error of the data.
+        norm: how the gaps of cells are combined, see above.
+
+    Returns:
+        ``[R]``.
+    """
     check_choice("norm", norm, ("l1", "l2", "max"))
-    events, total = found.cell.shape[1], weights.sum(-1, keepdim=True)
+    items, events = found.cell.shape
     gaps = found.gaps(weights).abs()
     if norm == "l1":
-        return (gaps / total).sum(-1) / events
+        return gaps.sum(-1) / (items * events)
+    counts = found.counts.double()
     # The sum of gaps of an empty cell is 0.
-    counts = found.counts(weights)
-    gap = torch.where(counts > 0, gaps / counts, 0.0)
+    gap = gaps / counts.clamp(min=1)
     per_event = (len(weights), events, -1)
     if norm == "max":
         return gap.view(per_event).amax(-1).mean(-1)
-    return (counts / total * gap.square()).view(per_event).sum(-1).sqrt().mean(-1)
+    return (counts / items * gap.square()).view(per_event).sum(-1).sqrt().mean(-1)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from felbo.errors import InputTypeError
+from felbo.errors import InputTypeError, ShapeError
 from felbo.evaluation.detection import Detection, detection
 from felbo.evaluation.labelled import LabelledData, predict_labelled
 from felbo.evaluation.predict import predict
@@ -114,7 +114,7 @@ def evaluate(
             for name, data in (shifts or {}).items()
         },
         ood={
-            name: _detections(scores, _foreign(model, name, x, settings))
+            name: _detections(scores, _foreign(model, name, x, settings, prediction.probs.shape[1]))
             for name, x in (ood or {}).items()
         },
     )
@@ -141,8 +141,13 @@ def _labelled(model: Model, data: Any, settings: dict[str, Any]) -> tuple[Predic
     return model, as_labels(data)
 
 
-def _foreign(model: Model, name: str, x: Any, settings: dict[str, Any]) -> Prediction:
+def _foreign(model: Model, name: str, x: Any, settings: dict[str, Any], classes: int) -> Prediction:
     if isinstance(x, Prediction):
+        if len(x) == 0 or x.probs.shape[1] != classes:
+            raise ShapeError(
+                f"ood[{name!r}] must be a prediction for at least one input with {classes} "
+                f"classes, as for the test data; got {list(x.probs.shape)}."
+            )
         return x
     if isinstance(model, Prediction):
         raise InputTypeError(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
+from felbo.evaluation.calibration import calibration_error
 from felbo.evaluation.checks import probabilities_and_labels
 from felbo.evaluation.prediction import Prediction
 
@@ -50,21 +51,13 @@ def score(
         >>> score(torch.tensor([[0.8, 0.2], [0.4, 0.6]]), torch.tensor([0, 0])).accuracy
         50.0
     """
-    # Imported lazily: it takes longer to load than all of felbo.
-    from torchmetrics.functional.classification import (
-        multiclass_accuracy,
-        multiclass_calibration_error,
-    )
-
     probs, labels = probabilities_and_labels(probs, labels)
     classes = probs.shape[-1]
     picked = dirichlet.smooth(probs, smoothing).gather(-1, labels[:, None])
     one_hot = torch.nn.functional.one_hot(labels, classes)
-    # Confidences of exactly 1 belong to the last bin; torchmetrics would put them in another one.
-    below_one = probs.clamp(max=1.0 - torch.finfo(torch.float32).eps)
     return Scores(
-        accuracy=100.0 * float(multiclass_accuracy(probs, labels, classes, average="micro")),
+        accuracy=100.0 * float((probs.argmax(-1) == labels).double().mean()),
         log_likelihood=float(picked.log().mean()),
-        ece=float(multiclass_calibration_error(below_one, labels, classes, n_bins=bins, norm="l1")),
+        ece=calibration_error(probs, labels, bins=bins),
         brier=float((probs - one_hot).square().sum(-1).mean()),
     )

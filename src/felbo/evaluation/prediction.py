@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from felbo import dirichlet
-from felbo.errors import InputTypeError
+from felbo.errors import InputTypeError, ShapeError
 from felbo.evaluation.indexing import selected_rows
 from felbo.evaluation.joining import joined_sources
 from felbo.evaluation.prediction_files import SETTINGS, read_arrays, write_arrays
@@ -145,6 +145,9 @@ class Prediction:
                 "Prediction.concatenate takes a list of felbo.Prediction, one per batch; got "
                 f"{', '.join(found) or 'an empty list'}."
             )
+        classes = sorted({part.probs.shape[1] for part in parts})
+        if len(classes) > 1:
+            raise ShapeError(f"Predictions of one model have as many classes each, got {classes}.")
         probs = torch.cat([part.probs for part in parts])
         return cls(probs, joined_sources([part.source for part in parts]))
 

@@ -62,8 +62,17 @@ def _check(arrays: Arrays, path: Path) -> None:
     else:
         shapes |= {"spread": probs.shape[:1], **dict.fromkeys(SETTINGS, ())}
     found = {name: array.shape for name, array in arrays.items()}
-    if probs.ndim != 2 or found != shapes:
+    typed = all(_has_its_type(name, array.dtype) for name, array in arrays.items())
+    if probs.ndim != 2 or found != shapes or not typed:
+        held = [f"{name} {a.dtype} {list(a.shape)}" for name, a in arrays.items()]
         raise SavedFileError(
-            f"{path} was not written by Prediction.save: it holds "
-            f"{', '.join(f'{name} {list(shape)}' for name, shape in found.items()) or 'nothing'}."
+            f"{path} was not written by Prediction.save: it holds {', '.join(held) or 'nothing'}."
         )
+    if not np.isfinite(probs).all():
+        raise SavedFileError(f"{path} was not written by Prediction.save: probs are not finite.")
+
+
+def _has_its_type(name: str, dtype: np.dtype[Any]) -> bool:
+    if name in SETTINGS:
+        return dtype.kind in ("iu" if name == "draws" else "iuf")
+    return dtype in (np.float32, np.float64)

@@ -87,8 +87,14 @@ def quality(
 ) -> Quality:
     """Measure predictions against labels; arguments are those of :func:`felbo.evaluate`."""
     probs, target = probabilities_and_labels(prediction, labels)
-    measures = _measures(probs, target, bins, smoothing)
-    found = bootstrap(measures, len(target), resamples=resamples, level=level, generator=generator)
+    found = bootstrap(
+        _means(probs, target, smoothing),
+        len(target),
+        norms=_calibration_errors(probs, target, bins),
+        resamples=resamples,
+        level=level,
+        generator=generator,
+    )
     selective = {}
     for name, uncertainty in uncertainty_scores(prediction).items():
         curve = risk_coverage(uncertainty, correct_predictions(probs, target))
@@ -102,11 +108,8 @@ def quality(
     return Quality(size=len(target), **found, selective=selective, reliability=diagram)
 
 
-def _measures(probs: Tensor, labels: Tensor, bins: int, smoothing: float) -> Measures:
-    """Return the function from weights ``[R, n]`` to all measures ``[R]``.
-
-    Bins of equal mass are those of the original data in every resample.
-    """
+def _means(probs: Tensor, labels: Tensor, smoothing: float) -> Measures:
+    """Return the function from weights ``[R, n]`` to the measures ``[R]`` that are means."""
     items = torch.stack(
         [
             100.0 * (probs.argmax(-1) == labels),
@@ -119,21 +122,26 @@ def _measures(probs: Tensor, labels: Tensor, bins: int, smoothing: float) -> Mea
         raise DataError(
             "The log-likelihood is −∞, since a label has probability 0. Use a smoothing above 0."
         )
-    width = cells(probs, labels, "top", "width", bins)
-    mass = cells(probs, labels, "top", "mass", bins)
-    classes = cells(probs, labels, "class", "width", bins)
 
     def measured(weights: Tensor) -> dict[str, Tensor]:
         accuracy, log_likelihood, brier = (weights @ items / len(items)).unbind(-1)
-        return {
-            "accuracy": accuracy,
-            "log_likelihood": log_likelihood,
-            "brier": brier,
-            "ece": error_of(width, weights, "l1"),
-            "ece_mass": error_of(mass, weights, "l1"),
-            "ece_class": error_of(classes, weights, "l1"),
-            "rms_calibration": error_of(width, weights, "l2"),
-            "max_calibration": error_of(width, weights, "max"),
-        }
+        return {"accuracy": accuracy, "log_likelihood": log_likelihood, "brier": brier}
 
     return measured
+
+
+def _calibration_errors(probs: Tensor, labels: Tensor, bins: int) -> Measures:
+    """Return the function from weights ``[R, n]`` to all calibration errors ``[R]``.
+
+    Bins and their counts are those of the data for all weights.
+    """
+    width = cells(probs, labels, "top", "width", bins)
+    mass = cells(probs, labels, "top", "mass", bins)
+    classes = cells(probs, labels, "class", "width", bins)
+    return lambda weights: {
+        "ece": error_of(width, weights, "l1"),
+        "ece_mass": error_of(mass, weights, "l1"),
+        "ece_class": error_of(classes, weights, "l1"),
+        "rms_calibration": error_of(width, weights, "l2"),
+        "max_calibration": error_of(width, weights, "max"),
+    }

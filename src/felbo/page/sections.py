@@ -20,11 +20,7 @@ OTHERS = {
     "rms_calibration": "Calibration error, root mean square",
     "max_calibration": "Largest calibration gap",
 }
-INTERVALS = (
-    "Noise makes calibration errors larger, and resamples have more of it: with few items per bin "
-    "an interval may lie above its value. The log-likelihood is that of probabilities mixed with "
-    "0.0001 of the uniform ones."
-)
+SMOOTHED = "The log-likelihood is that of probabilities mixed with 0.0001 of the uniform ones."
 KINDS = {
     "uncertain": ("The most uncertain", "Where the model knows least: look here first for labels."),
     "wrong": ("The most confidently wrong", "Mistakes, or labels that are."),
@@ -62,7 +58,7 @@ def more_scores(test: dict[str, Any]) -> str:
     ]
     return (
         "<details><summary>More scores</summary>"
-        + f'<p class="soft">{INTERVALS}</p>'
+        + f'<p class="soft">{SMOOTHED}</p>'
         + table(["", "value", "95 % interval"], rows)
         + table(head, selective)
         + "</details>"

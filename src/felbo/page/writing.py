@@ -88,8 +88,8 @@ def page(run: Run, found: StoredEvaluation) -> str:
 <body>
 <header>
 <div><h1>{escape(title)}</h1>
-<p class="soft">{escape(_summary(run))} {size} items were evaluated; intervals hold 95 % of 1000
-bootstrap resamples.</p></div>
+<p class="soft">{escape(_summary(run))} {size} items were evaluated; intervals are at a level of
+95 %, from 1000 bootstrap resamples.</p></div>
 <button id="theme" type="button" aria-label="switch between light and dark">◐</button>
 </header>
 <main>
