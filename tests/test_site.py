@@ -1,7 +1,15 @@
 """The site leaves out no page and no public name."""
 
+import importlib.util
+import inspect
+import pkgutil
 import re
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
 
 import felbo
 
@@ -32,3 +40,43 @@ def test_every_measurement_set_is_on_a_page_of_the_api():
 def test_the_version_is_in_one_place():
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {felbo.__version__}\n" in citation
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """The hook that puts pages on the site, without mkdocs, which only `make docs` installs."""
+    for name in ("mkdocs", "mkdocs.config", "mkdocs.structure"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    for name in ("mkdocs.config.defaults", "mkdocs.structure.files", "mkdocs.structure.pages"):
+        monkeypatch.setitem(sys.modules, name, MagicMock())
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "site" / "pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("link", "on_the_site"),
+    [
+        ("[test](../tests/test_site.py)", "test"),  # not part of the site
+        ("[numbers](../results/two_moons.json)", "[numbers](results/two_moons.json)"),
+        ("[start](../README.md)", "[start](index.md)"),
+        ("[cost](measurement.md#cost)", "[cost](measurement.md#cost)"),
+        ("[nowhere](../tests/no_such_file.py)", "[nowhere](../tests/no_such_file.py)"),
+    ],
+)
+def test_links_lead_to_where_the_site_has_their_target(pages, link, on_the_site):
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="trust.md"))
+    assert pages.on_page_markdown(f"See {link}.", page) == f"See {on_the_site}."
+
+
+def test_the_api_has_no_formulas_in_latex():
+    """The site has no renderer for them, and neither has `help`."""
+    text = "\n".join(path.read_text("utf-8") for path in ROOT.glob("docs/api/*.md"))
+    found = []
+    for name in re.findall(r"^::: felbo\.([\w.]+)$", text, re.M):
+        thing = pkgutil.resolve_name(f"felbo.{name}")
+        members = vars(thing).values() if inspect.isclass(thing) else ()
+        documents = (inspect.getdoc(part) or "" for part in (thing, *members))
+        found += [name for document in documents if re.search(r"\\[a-z]{2}", document)]
+    assert found == []

@@ -48,9 +48,10 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
             return f"{mark}[{text}]({TOP[name]})"
         if name.startswith("docs/"):
             return f"{mark}[{text}]({name.removeprefix('docs/')})"
-        if name.startswith("src/"):
-            return text
-        return f"{mark}[{text}]({name if name.startswith(COPIED) else target})"
+        if name.startswith(COPIED):
+            return f"{mark}[{text}]({name})"
+        # Links that lead nowhere stay, so that the build names them.
+        return text if (ROOT / name).is_file() else match[0]
 
     return LINK.sub(link, markdown) if page.file.src_uri.count("/") == 0 else markdown
 

@@ -1,7 +1,7 @@
-r"""Log-density, normaliser and KL divergence of Dirichlet distributions.
+"""Log-density, normaliser and KL divergence of Dirichlet distributions.
 
-At the precision of a confident prediction (:math:`z = N`, tens of thousands) the terms are of the
-order of :math:`10^6` and cancel to a few nats. All of them are therefore summed in float64, and the
+At the precision of a confident prediction (z = N, tens of thousands) the terms are of the
+order of 10⁶ and cancel to a few nats. All of them are therefore summed in float64, and the
 result is returned in the dtype of the arguments, for integers in torch's default dtype.
 """
 
@@ -14,12 +14,12 @@ from felbo.errors import ShapeError
 
 
 def log_normalizer(concentration: Tensor) -> Tensor:
-    r"""Logarithm of the normaliser, :math:`\sum_k \ln\Gamma(\alpha_k) - \ln\Gamma(z)`.
+    """Logarithm of the normaliser, ``Σ_k lnΓ(α_k) − lnΓ(z)``.
 
     To combine it with other large terms, pass float64.
 
     Args:
-        concentration: :math:`\alpha`, ``[..., K]``, positive.
+        concentration: α, ``[..., K]``, positive.
 
     Returns:
         ``[...]``, differentiable.
@@ -28,11 +28,11 @@ def log_normalizer(concentration: Tensor) -> Tensor:
 
 
 def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
-    r"""Log-density of draws, :math:`\sum_k (\alpha_k - 1) \log f_k` minus :func:`log_normalizer`.
+    """Log-density of draws, ``Σ_k (α_k − 1) log f_k`` minus :func:`log_normalizer`.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``.
-        concentration: :math:`\alpha`, ``[..., K]``, positive.
+        concentration: α, ``[..., K]``, positive.
 
     Returns:
         ``[M, ...]``, differentiable in both arguments.
@@ -48,16 +48,13 @@ def log_prob(probs: Tensor, concentration: Tensor) -> Tensor:
 
 
 def kl_divergence(concentration_q: Tensor, concentration_p: Tensor) -> Tensor:
-    r"""Divergence :math:`\mathrm{KL}[\mathrm{Dir}(\alpha) \| \mathrm{Dir}(\beta)]` in closed form.
+    """KL divergence ``KL[Dir(α) ‖ Dir(β)]`` in closed form.
 
-    .. math::
-        \ln\Gamma(z_\alpha) - \sum_k \ln\Gamma(\alpha_k)
-        - \ln\Gamma(z_\beta) + \sum_k \ln\Gamma(\beta_k)
-        + \sum_k (\alpha_k - \beta_k) (\psi(\alpha_k) - \psi(z_\alpha))
+    ``lnΓ(Σα) − Σ_k lnΓ(α_k) − lnΓ(Σβ) + Σ_k lnΓ(β_k) + Σ_k (α_k − β_k) (ψ(α_k) − ψ(Σα))``
 
     Args:
-        concentration_q: :math:`\alpha`, ``[..., K]``, positive.
-        concentration_p: :math:`\beta`, ``[..., K]``, positive; broadcast against the first.
+        concentration_q: α, ``[..., K]``, positive.
+        concentration_p: β, ``[..., K]``, positive; broadcast against the first.
 
     Returns:
         ``[...]``, differentiable in both arguments.

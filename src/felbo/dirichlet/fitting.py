@@ -1,7 +1,7 @@
-r"""Maximum-likelihood fit of a Dirichlet to draws on the simplex.
+"""Maximum-likelihood fit of a Dirichlet to draws on the simplex.
 
-The mean of the Dirichlet is that of the draws, :math:`\bar a`; its precision z maximises the
-likelihood. :math:`\alpha = z \bar a`.
+The mean of the Dirichlet is that of the draws, ā; its precision z maximises the likelihood.
+The concentration is α = z ā.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class DirichletFit(NamedTuple):
 
 
 def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
-    r"""Smooth probabilities away from 0: :math:`(1 - \gamma) f + \gamma / K`.
+    """Smooth probabilities away from 0: ``(1 − γ) f + γ / K``.
 
     Args:
         probs: Probabilities, ``[..., K]``.
-        smoothing: :math:`\gamma` in ``[0, 1]``.
+        smoothing: γ in ``[0, 1]``.
 
     Returns:
-        Smoothed probabilities, ``[..., K]``, each at least :math:`\gamma / K`.
+        Smoothed probabilities, ``[..., K]``, each at least ``γ / K``.
 
     Example:
         >>> smooth(torch.tensor([1.0, 0.0]), smoothing=0.5)
@@ -58,14 +58,13 @@ def smooth(probs: Tensor, smoothing: float = 1e-4) -> Tensor:
 
 
 def spread(probs: Tensor) -> Tensor:
-    r"""Return the spread of draws, :math:`D = \sum_k \bar a_k (\log \bar a_k - \bar l_k)`.
+    """Return the spread of draws, ``D = Σ_k ā_k (log ā_k − l̄_k)``.
 
-    The likelihood of the precision depends on the draws only through their mean :math:`\bar a` and
-    D. D is zero when all draws are equal, and infinite when a class has probability 0 in some draws
-    but not in all. With the ratio :math:`r = f / \bar a`, of mean one, it is the mean over the
-    draws of :math:`\sum_k \bar a_k (r_k - 1 - \log r_k)`. Every term is quadratic in r − 1: there
-    is no cancellation when the draws are nearly equal, and rounding of the mean has a second-order
-    effect.
+    The likelihood of the precision depends on the draws only through their mean ā and D. D is zero
+    when all draws are equal, and infinite when a class has probability 0 in some draws but not in
+    all. With the ratio ``r = f / ā``, whose mean is one, it is the mean over the draws of
+    ``Σ_k ā_k (r_k − 1 − log r_k)``. Every term is quadratic in r − 1: there is no cancellation when
+    the draws are nearly equal, and rounding of the mean has a second-order effect.
 
     Args:
         probs: Draws, ``[M, ..., K]``.
@@ -89,19 +88,18 @@ def fit(
     differentiable: bool = False,
     validate: bool = True,
 ) -> DirichletFit:
-    r"""Fit a Dirichlet to draws by maximum likelihood in the precision, with the mean of the draws.
+    """Fit a Dirichlet to draws by maximum likelihood in the precision, with the mean of the draws.
 
-    .. math::
-        z = \arg\max_z \; \ln\Gamma(z) - \sum_k \ln\Gamma(z \bar a_k) + z \sum_k \bar a_k \bar l_k,
-        \qquad \bar a = \tfrac1M \sum_m f_m, \quad \bar l = \tfrac1M \sum_m \log f_m
+    ``z = argmax_z  lnΓ(z) − Σ_k lnΓ(z ā_k) + z Σ_k ā_k l̄_k``,
+    ``ā = mean_m f_m``,  ``l̄ = mean_m log f_m``
 
     over ``[min_precision, max_precision]``. The draws are not smoothed; see :func:`smooth`. A class
     with probability 0 in all draws is ignored; one with probability 0 in some draws gives
     ``min_precision``. Equal draws have no finite maximum and get ``max_precision``. The result is
     within 1e-4 of the maximiser (relative), for float32 too, since everything is computed in
-    float64. But draws that were rounded to float32 are other draws: those of precision z differ by
-    :math:`1 / \sqrt z`, and rounding alone moves z by up to :math:`10^{-7} \sqrt z` (relative),
-    0.3 % at z = 1e9. That is so in :func:`felbo.predict`; objectives take softmax in float64.
+    float64. Rounding the draws themselves to float32 changes the answer, though: draws of precision
+    z differ by ``1 / √z``, so rounding alone moves z by up to ``1e-7 √z`` (relative), 0.3 % at
+    z = 1e9. This affects :func:`felbo.predict`; objectives compute the softmax in float64.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``, float32 or float64.
@@ -165,15 +163,14 @@ def fit_spread(
     min_precision: float | None = None,
     max_precision: float | None = None,
 ) -> DirichletFit:
-    r"""Fit a Dirichlet from the mean and the spread of draws, without the draws themselves.
+    """Fit a Dirichlet from the mean and the spread of draws, without the draws themselves.
 
-    The same maximum as :func:`fit`, from :math:`\bar a` and the :func:`spread` D. Where only
-    :math:`\bar a` and :math:`\bar l` are known, D is
-    :math:`\sum_k \bar a_k (\log \bar a_k - \bar l_k)`, a small difference: accumulate them in
-    float64. An item with NaN has a precision of NaN and ``converged`` false.
+    The same maximum as :func:`fit`, from ā and the :func:`spread` D. Where only ā and l̄ are known,
+    D is ``Σ_k ā_k (log ā_k − l̄_k)``, a small difference of large terms: accumulate both in float64.
+    An item with NaN has a precision of NaN and ``converged`` false.
 
     Args:
-        mean: :math:`\bar a`, ``[..., K]``, float32 or float64.
+        mean: ā, ``[..., K]``, float32 or float64.
         spread: D, ``[...]``, non-negative up to rounding; preferably float64.
         min_precision: Lower end of the bracket; K unless given.
         max_precision: Upper end of the bracket; 1e8 unless given.
@@ -206,10 +203,10 @@ def _fit_free(probs: Tensor, differentiable: bool, validate: bool) -> DirichletF
 
 
 def _with_gradient(z: Tensor, inside: Tensor, draws: Tensor) -> Tensor:
-    r"""Attach to the maximiser z its gradient with respect to the draws.
+    """Attach to the maximiser z its gradient with respect to the draws.
 
-    A Newton step for :math:`L'(z) = 0` does not change z, and its derivative with respect to the
-    draws is that of the maximiser, :math:`-\partial L' / L''`. A second step gives correct second
+    A Newton step for ``L'(z) = 0`` does not change z, and its derivative with respect to the
+    draws is that of the maximiser, ``−∂L' / L''``. A second step gives correct second
     derivatives.
 
     Args:

@@ -25,15 +25,13 @@ class Uncertainty(NamedTuple):
 
 
 def uncertainty(concentration: Tensor) -> Uncertainty:
-    r"""Decompose the uncertainty of a predictive Dirichlet.
+    """Decompose the uncertainty of a predictive Dirichlet.
 
-    .. math::
-        -\sum_k \bar a_k \log \bar a_k
-        = \underbrace{\psi(z + 1) - \sum_k \bar a_k \psi(\alpha_k + 1)}_\text{aleatoric}
-        + \text{epistemic}, \qquad \bar a = \alpha / z
+    ``total = −Σ_k ā_k log ā_k``,  ``aleatoric = ψ(z + 1) − Σ_k ā_k ψ(α_k + 1)``,
+    ``epistemic = total − aleatoric``, with ``ā = α / z`` and ``z = Σ_k α_k``.
 
     Args:
-        concentration: :math:`\alpha`, ``[..., K]``; zero for classes of probability 0.
+        concentration: α, ``[..., K]``; zero for classes of probability 0.
 
     Returns:
         Three tensors ``[...]``.
@@ -50,11 +48,10 @@ def uncertainty(concentration: Tensor) -> Uncertainty:
 
 
 def sample_uncertainty(probs: Tensor) -> Uncertainty:
-    r"""Decompose the uncertainty of draws, with expectations estimated by means over the draws.
+    """Decompose the uncertainty of draws, with expectations estimated by means over the draws.
 
-    .. math::
-        -\sum_k \bar a_k \log \bar a_k
-        = \underbrace{-\tfrac1M \sum_{m,k} f_{mk} \log f_{mk}}_\text{aleatoric} + \text{epistemic}
+    ``total = −Σ_k ā_k log ā_k``,  ``aleatoric = −mean_m Σ_k f_mk log f_mk``,
+    ``epistemic = total − aleatoric``, with ``ā = mean_m f_m``.
 
     Args:
         probs: Draws on the simplex, ``[M, ..., K]``.

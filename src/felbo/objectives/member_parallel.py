@@ -1,7 +1,7 @@
-r"""Function-space bound from two means over the draws, which processes can sum.
+"""Function-space bound from two means over the draws, which processes can sum.
 
 With α held constant, the KL and its gradient depend on the draws only through their mean
-:math:`\bar a` and the mean :math:`\bar l` of ``log f``:
+ā and the mean l̄ of ``log f``:
 
 ``KL = Σ (α − β) l̄ − log B(α) + log B(β)``,  ``∂KL/∂log f_m = (α − β) / M``.
 
