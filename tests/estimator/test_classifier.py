@@ -114,6 +114,12 @@ def test_rows_above_the_threshold_are_rejected(fitted):
     np.testing.assert_array_equal(epistemic, fitted.uncertainty(rows, "epistemic") > 0.1)
 
 
+@pytest.mark.parametrize(("threshold", "message"), [(np.nan, "is NaN"), (True, "got True")])
+def test_a_threshold_that_means_nothing_is_refused(fitted, threshold, message):
+    with pytest.raises(ValueError, match=f"reject_above .*{message}"):
+        fitted.predict(X, reject_above=threshold)
+
+
 def test_a_label_cannot_stand_for_rejection(fitted):
     with pytest.raises(ValueError, match="'dog' is one of the labels"):
         fitted.predict(X, reject_above=0.1, reject_label="dog")

@@ -151,9 +151,7 @@ def test_columns_of_another_type_than_in_training_are_named():
     classifier = quick(epochs=1).fit(FRAME, list("abab"))
     with pytest.raises(ValueError, match=r"Column 'count' held numbers .*: 'many'"):
         classifier.predict(FRAME.assign(count=["1", "2", "many", "4"]))
-    with pytest.raises(
-        ValueError, match="'colour' holds float64 in place of the str"
-    ):
+    with pytest.raises(ValueError, match="'colour' holds float64 in place of the str"):
         classifier.predict(FRAME.assign(colour=[None, 1, 2, 3]))
     numbered = FRAME.assign(colour=pd.Categorical([1, 2, 1, 2]))
     classifier = quick(epochs=1).fit(numbered, list("abab"))

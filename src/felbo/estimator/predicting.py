@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.estimator.learner import Learner
 from felbo.evaluation import Prediction
@@ -61,6 +62,11 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
         if reject_above is None:
             return labels
         check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
+        refuse_booleans(reject_above=reject_above)
+        if np.isnan(reject_above):
+            raise SettingError(
+                "reject_above is NaN, above which nothing is: no row would be rejected."
+            )
         if reject_label in self.classes_.tolist():
             raise SettingError(f"reject_label={reject_label!r} is one of the labels; take another.")
         values = self.uncertainty(X, kind)
