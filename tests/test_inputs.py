@@ -170,6 +170,19 @@ def test_floating_arrays_take_the_dtype_of_the_model_and_others_keep_theirs():
         as_inputs(np.array([["a"]]), A.dtype)
 
 
+def test_frames_of_several_types_are_numbers_unless_they_hold_text_or_nothing():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [0.5, 2.0], "b": [True, False], "c": [3, 4]})
+    expected = [[0.5, 1.0, 3.0], [2.0, 0.0, 4.0]]
+    for table in (frame, frame.convert_dtypes(), frame.astype(object)):
+        found = as_inputs(table, torch.float32)
+        assert found.dtype == torch.float32
+        assert found.tolist() == expected
+    for bad in (frame.assign(c=["3", "4"]), frame.convert_dtypes().assign(c=[pandas.NA, 1])):
+        with pytest.raises(TypeError, match=r"encode text .*fill in missing values"):
+            as_inputs(bad, torch.float32)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float32, bool])
 def test_labels_of_any_whole_kind(dtype):
     labels = as_labels(np.array([0, 1, 1]).astype(dtype))

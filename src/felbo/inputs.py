@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -214,10 +215,14 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
     if isinstance(x, tuple | list) and x and not isinstance(x[0], int | float | np.generic | list):
         return tuple(as_inputs(part, dtype) for part in x)
     array = np.asarray(x)
+    if array.dtype == object and all(isinstance(value, Real | np.bool_) for value in array.flat):
+        array = array.astype(
+            np.float64
+        )  # columns of several types, such as truth values and floats
     if array.dtype.kind not in "fiub":
         raise InputTypeError(
             f"Inputs must be numbers, got an array of dtype {array.dtype}: encode text and "
-            "categories as numbers first."
+            "categories as numbers first, and fill in missing values."
         )
     tensor = torch.as_tensor(np.require(array, requirements=["C", "W"]))
     return tensor.to(dtype) if array.dtype.kind == "f" else tensor

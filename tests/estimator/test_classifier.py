@@ -123,9 +123,10 @@ def test_rejection_takes_one_pass_over_the_rows(fitted, monkeypatch):
     assert len(passes) == 1
 
 
-def test_a_threshold_that_is_no_number_is_refused(fitted):
-    with pytest.raises(ValueError, match="reject_above is NaN"):
-        fitted.predict(X, reject_above=float("nan"))
+@pytest.mark.parametrize(("threshold", "message"), [(np.nan, "is NaN"), (True, "got True")])
+def test_a_threshold_that_means_nothing_is_refused(fitted, threshold, message):
+    with pytest.raises(ValueError, match=f"reject_above .*{message}"):
+        fitted.predict(X, reject_above=threshold)
 
 
 def test_a_label_cannot_stand_for_rejection(fitted):
@@ -368,6 +369,13 @@ def test_few_rows_are_all_trained_on():
     assert few.learner_.num_data == 90
     assert few.n_iter_ == 4
     assert not hasattr(few, "validation_scores_")
+
+
+def test_scores_of_an_earlier_fit_are_not_kept():
+    classifier = quick(epochs=2, early_stopping=True).fit(X, Y)
+    assert len(classifier.validation_scores_) == 2
+    classifier.set_params(early_stopping=False).fit(X, Y)
+    assert not hasattr(classifier, "validation_scores_")
 
 
 def test_partial_fit_goes_on_where_it_stopped():

@@ -109,6 +109,7 @@ class FittingMixin:
         folder = None if checkpoint is None else Path(checkpoint)
         with nullcontext() if folder is None else CheckpointFolder(folder).locked():
             epochs, temperature = self.epochs, 1.0
+            vars(self).pop("validation_scores_", None)  # of a fit before this one
             if self._holds_out(rows):
                 epochs, temperature = self._early_stopping(rows, folder)
             self._train(rows, epochs, _part(folder, "all"))

@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from felbo._numbers import refuse_booleans
 from felbo.errors import SettingError
 from felbo.estimator.learner import Learner
 from felbo.evaluation import Prediction
@@ -60,6 +61,7 @@ class PredictingMixin(ClassifierMixin):  # type: ignore[misc]
             (positions,) = self._collect(X, lambda prediction: prediction.labels)
             return np.asarray(self.classes_[positions])
         check_choice("kind", kind, ["total", "aleatoric", "epistemic"])
+        refuse_booleans(reject_above=reject_above)
         if np.isnan(reject_above):
             raise SettingError("reject_above is NaN, and no uncertainty is larger: pass a number.")
         positions, values = self._collect(X, lambda prediction: prediction.labels, KINDS[kind])
