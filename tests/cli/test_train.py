@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import felbo as library
+from felbo.estimator import fitting
 from felbo.workflow.folder import Run, StoredEvaluation
 
 from .runs import FAST, felbo, table, trained
@@ -298,6 +299,10 @@ def test_version_and_help():
             ["--no-early-stopping", "--patience", "3", "--validation", "0.3"],
             "--validation, --patience: without a meaning for a training with --no-early-stopping",
         ),
+        (
+            ["--no-early-stopping", "--calibrate"],
+            "--calibrate: without a meaning for a training with --no-early-stopping",
+        ),
     ],
 )
 def test_options_that_the_others_make_void_are_refused(options, words, tmp_path):
@@ -307,6 +312,17 @@ def test_options_that_the_others_make_void_are_refused(options, words, tmp_path)
     assert refused.exit_code == 1
     assert words in refused.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_calibration_can_be_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 60)
+    for number, (options, calibrated) in enumerate([([], True), (["--no-calibrate"], False)]):
+        (tmp_path / str(number)).mkdir()
+        run = trained(tmp_path / str(number), table(80), *options)
+        model = library.load(run / "model.safetensors")
+        assert model.calibrate is calibrated
+        assert (model.temperature_ != 1.0) is calibrated
+        assert json.loads((run / "run.json").read_text())["settings"]["calibrate"] is calibrated
 
 
 def test_members_are_draws_of_a_model_that_has_none(tmp_path):

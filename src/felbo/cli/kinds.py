@@ -6,7 +6,7 @@ import typer
 
 from felbo.workflow.errors import InputError
 
-OF_TABLES = ("target", "drop", "separator", "encoding", "decimal")
+OF_TABLES = ("target", "drop", "separator", "encoding", "decimal", "calibrate")
 OF_IMAGES = ("network", "image_size", "limit")
 # A data set has images of one size, and a test split of its publisher.
 OF_FOLDERS = ("image_size", "test_fraction")

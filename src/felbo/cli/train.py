@@ -60,6 +60,12 @@ def train(
         int | None,
         typer.Option(help="Epochs without a gain before the end. (default: 20; images: 5)", min=1),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            help="Fit a temperature to rows that early stopping holds out, from 1000 rows on."
+        ),
+    ] = True,
     test_fraction: Annotated[
         float, typer.Option(help="Share of the data that is held out for the evaluation.")
     ] = 0.2,
@@ -105,7 +111,8 @@ def train(
     _refuse_other_kinds(ctx, source)
     _refuse_other_models(ctx, is_table(source), model, network)
     if not early_stopping:
-        refuse_options(ctx, ("validation", "patience"), "a training with --no-early-stopping")
+        of_stopping = ("validation", "patience", "calibrate")
+        refuse_options(ctx, of_stopping, "a training with --no-early-stopping")
     start = prepare_folder(out, overwrite, resume)
     settings: dict[str, Any] = {
         "model": model,
@@ -126,7 +133,7 @@ def train(
                 f"Which column of {source} holds the labels? Pass --target with one of "
                 f"{', '.join(map(repr, file.columns()[:30]))}."
             )
-        settings |= {"early_stopping": early_stopping} | _given(
+        settings |= {"early_stopping": early_stopping, "calibrate": calibrate} | _given(
             epochs=epochs,
             batch_size=batch_size,
             learning_rate=learning_rate,
