@@ -4,7 +4,7 @@
 they were before their round, on seventeen sets, `confirmation --candidates NAME ...` some of them
 on 23 others; `large-screening` and `large-confirmation` are the sets of the third round. All add
 rows to `results/tables_development.csv`, leave out what is there, and write the gains into
-`docs/tables.md`. The rule by which a candidate becomes a default is in
+`docs/table-defaults.md`. The rule by which a candidate becomes a default is in
 `benchmarks/tables_development.md`. Images are read from the folder FELBO_DATA.
 """
 
@@ -132,7 +132,7 @@ def _line(name: str, row: pd.Series) -> str:
 
 def write(text: str) -> None:
     """Write the table into the page between its two markers."""
-    path = ROOT / "docs" / "tables.md"
+    path = ROOT / "docs" / "table-defaults.md"
     whole = path.read_text(encoding="utf-8")
     begin, end = "<!-- begin: development -->", "<!-- end: development -->"
     before, after = whole.split(begin)[0], whole.split(end)[1]
