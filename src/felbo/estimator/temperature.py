@@ -19,20 +19,21 @@ from felbo.random import torch_seed
 GRID = np.linspace(-1.0, 1.0, 21)
 # Standard deviation of log T a priori.
 WIDTH = 0.2
-# Of the epochs so far, the last sixth counts half: as far behind as the mean over the last third.
+# The running mean lags behind by a sixth of the epochs, as the mean over the last third does.
 DECAY = 4
 
 
 class TemperatureCurves:
     """Likelihood of held-out rows as a function of the temperature, after each epoch.
 
-    The trained classifier has mean weights over its last epochs, and is better calibrated than the
-    weights after any one of them. Its logits are approximated by a running mean,
+    The final classifier has mean weights over its last epochs, and is better calibrated than it
+    would be with the weights of any one of them. Its logits are approximated by a running mean,
 
     ``mean_e = mean_{e−1} + c_e (logits_e − mean_{e−1})``, ``c_e = (DECAY + 1) / (e + DECAY)``
 
-    in which epoch i of e counts as ``(i / e)^DECAY`` does (Shamir and Zhang, 2013). It is passed to
-    a training as a scheduler, which is advanced after every epoch and saved with the checkpoints.
+    in which epoch i of e has about the weight ``(i / e)^DECAY`` (Shamir and Zhang, 2013). It is
+    passed to a training as a scheduler, which is advanced after every epoch and saved with the
+    checkpoints.
 
     Args:
         model: what is trained, in evaluation mode whenever an epoch has ended.
