@@ -52,8 +52,9 @@ class FunctionSpaceClassifier(FittingMixin, PredictingMixin, BaseEstimator):  # 
             by the mean over several splits, as in cross-validation; where fewer than ten, train for
             all ``epochs``.
         calibrate: where several splits can hold out 1000 rows in all, take as many of them for
-            early stopping, and divide the logits by the temperature that fits these rows. It takes
-            up to three times as long. Without early stopping there is no temperature.
+            early stopping, and divide the logits by the temperature that fits these rows. Tables of
+            1000 to 5000 rows then take two to five times as long. Without early stopping there is
+            no temperature.
         validation_fraction: share of the rows to hold out in a split.
         patience: epochs without a rise of that bound before the search ends.
         random_state: seed, or a source of one, of all that is random.
