@@ -11,7 +11,7 @@ from felbo.estimator.averaging import MeanWeights
 from felbo.estimator.building import make_objective
 from felbo.estimator.rows import Rows, as_loader
 
-from .quick import quick
+from .quick import Killed, killing_points, quick
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = (X[:, 0] + X[:, 1] > 0).astype(int)
@@ -69,20 +69,9 @@ def test_a_fit_ends_with_the_mean_of_its_last_epochs():
         torch.testing.assert_close(part.detach(), torch.stack(late).double().mean(0))
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
 def test_an_interrupted_fit_ends_with_the_same_mean(tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "SECONDS", 0.0)
-    left = [0]
-
-    def points(x):
-        left[0] -= 1
-        if left[0] == 0:
-            raise Killed
-        return 3 * x
-
+    points, left = killing_points()
     settings = {"epochs": 9, "measurement": points}
     whole = quick(**settings).fit(X, Y)
     for steps in (13, 3, 2):  # two steps in an epoch, and a mean over the last six of 18

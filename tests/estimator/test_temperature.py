@@ -10,7 +10,7 @@ from felbo.estimator import fitting
 from felbo.estimator.rows import Rows
 from felbo.estimator.temperature import GRID, TemperatureCurves, most_probable_temperature
 
-from .quick import quick
+from .quick import Killed, killing_points, quick
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))
@@ -156,21 +156,10 @@ def test_an_easy_table_of_many_classes_is_predicted_better():
     assert after.ece < 0.7 * before.ece
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
 def test_an_interrupted_fit_ends_with_the_same_temperature(tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "SECONDS", 0.0)
     monkeypatch.setattr(fitting, "ENOUGH_TO_CALIBRATE", 240)
-    left = [0]
-
-    def points(x):
-        left[0] -= 1
-        if left[0] == 0:
-            raise Killed
-        return 3 * x
-
+    points, left = killing_points()
     settings = {"epochs": 4, "measurement": points, "early_stopping": True, "batch_size": 64}
     whole = quick(**settings).fit(X, Y)
     for steps in (30, 25, 20, 10, 3):
