@@ -44,7 +44,7 @@ def test_draws_share_one_pass_with_the_batch():
     model = felbo.Ensemble(lambda: felbo.networks.mlp(2, (8,), 3), members=3)
     x, y = torch.randn(5, 2), torch.arange(5) % 3
     loss = felbo.OutlierExposure(far)(model, x, y)
-    torch.testing.assert_close(loss.kl, -model(far(x)).log_softmax(-1).mean())
+    torch.testing.assert_close(loss.kl, -model(far(x)).float().log_softmax(-1).mean())
 
 
 def test_number_of_draws():
@@ -54,9 +54,20 @@ def test_number_of_draws():
     torch.manual_seed(0)
     loss = felbo.OutlierExposure(far, num_samples=4)(model, x, y)
     torch.manual_seed(0)
-    batch, away = model(torch.cat([x, far(x)]), 4).log_softmax(-1).split(5, dim=1)
+    logits = model(torch.cat([x, far(x)]), 4).float()
+    batch, away = logits.log_softmax(-1).split(5, dim=1)
     torch.testing.assert_close(loss.kl, -away.mean())
     torch.testing.assert_close(loss.nll, -batch[:, range(5), y].mean())
+
+
+def test_half_precision_is_summed_in_float32():
+    torch.manual_seed(0)
+    model = felbo.MAP(felbo.networks.mlp(2, (8,), 3))
+    x, y = torch.randn(500, 2), torch.arange(500) % 3
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, logits = felbo.OutlierExposure(far)(model, x, y), model(far(x))
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(loss.kl, -logits.double().log_softmax(-1).mean().float())
 
 
 def test_the_batch_itself_is_refused():

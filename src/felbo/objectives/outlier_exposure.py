@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from felbo.errors import SettingError
@@ -68,5 +69,9 @@ class OutlierExposure(Objective):
 
 
 def cross_entropy_to_uniform(logits: Tensor) -> Tensor:
-    """Return ``mean over draws and classes of −log f`` at each point, ``[S]``."""
-    return -logits.log_softmax(-1).mean((0, 2))
+    """Return ``mean over draws and classes of −log f`` at each point, ``[S]``.
+
+    It is in the precision of the logits (float32 for lower).
+    """
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return -precise.log_softmax(-1).mean((0, 2))
