@@ -60,7 +60,8 @@ def gains(frame: pd.DataFrame, base: str = BEFORE) -> pd.DataFrame:
 
     `relative` is the logarithm of the ratio of the negative log-likelihoods, each with 0.01 nats
     added, so that easy and hard sets count alike; `nats` is their difference, `easy` that on sets
-    where scikit-learn's perceptron is better than −0.15. They have standard errors over sets.
+    where scikit-learn's perceptron is better than −0.15. They and `ece` have standard errors over
+    sets.
     """
     wide = frame.pivot(index="set", columns="candidate").swaplevel(axis=1)
     names = dict.fromkeys(frame["candidate"])
@@ -88,6 +89,7 @@ def _gain(before: pd.DataFrame, after: pd.DataFrame, other: pd.DataFrame) -> dic
         "relative": relative.mean(),
         "± relative": relative.sem(),
         "ece": change["ece"].mean(),
+        "± ece": change["ece"].sem(),
         "auroc": change["auroc"].mean(),
         "time": (after["seconds"] / before["seconds"]).mean(),
     }
@@ -123,10 +125,10 @@ def _lines(title: str, rows: pd.DataFrame, base: str) -> list[str]:
 def _line(name: str, row: pd.Series) -> str:
     means = [
         f"{row[kind]:+.4f} ± {row[f'± {kind}']:.4f}" if row[kind] == row[kind] else ""
-        for kind in ("nats", "easy", "relative")
+        for kind in ("nats", "easy", "relative", "ece")
     ]
     counts = [f"{row[kind]:.0f}" for kind in ("sets", "ahead", "ahead of MLP")]
-    rest = f"{row['ece']:+.4f} | {row['auroc']:+.4f} | {row['time']:.2f}"
+    rest = f"{row['auroc']:+.4f} | {row['time']:.2f}"
     return f"| {name} | {' | '.join(counts)} | {' | '.join(means)} | {rest} |"
 
 

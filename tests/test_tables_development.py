@@ -93,7 +93,8 @@ def test_gains_by_hand():
     assert found[["sets", "ahead", "ahead of MLP"]].tolist() == [2, 1, 1]
     assert found[["nats", "± nats", "easy"]].tolist() == pytest.approx([0.025, 0.025, 0.05])
     assert found["relative"] == pytest.approx(np.log(2) / 2)
-    assert found[["ece", "auroc", "time"]].tolist() == pytest.approx([-0.005, 0.0, 1.25])
+    assert found[["ece", "± ece"]].tolist() == pytest.approx([-0.005, 0.005])
+    assert found[["auroc", "time"]].tolist() == pytest.approx([0.0, 1.25])
 
 
 def test_the_page_shows_what_was_measured():
