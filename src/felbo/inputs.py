@@ -216,9 +216,7 @@ def as_inputs(x: Any, dtype: torch.dtype) -> Inputs:
         return tuple(as_inputs(part, dtype) for part in x)
     array = np.asarray(x)
     if array.dtype == object and all(isinstance(value, Real | np.bool_) for value in array.flat):
-        array = array.astype(
-            np.float64
-        )  # columns of several types, such as truth values and floats
+        array = array.astype(np.float64)  # of columns of several types, such as bool and float
     if array.dtype.kind not in "fiub":
         raise InputTypeError(
             f"Inputs must be numbers, got an array of dtype {array.dtype}: encode text and "

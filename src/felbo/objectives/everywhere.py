@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from felbo.errors import SettingError
 from felbo.measurement import Batch, Elsewhere, MeasurementLike, MeasurementSet, as_measurement_set
 from felbo.objectives.checks import check_weight
-
-if TYPE_CHECKING:
-    pass
 
 # Weights of the KL at points elsewhere and on the batch; docs/elsewhere.md says what they cost.
 STRENGTH = 0.03
